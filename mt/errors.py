@@ -1,0 +1,32 @@
+"""The errors that a person can mend, each one sentence: what, where, what is allowed, what to do.
+
+Whatever raises `MtError` has left nothing half-written. The command line prints the sentence and exits with
+`exit_code`; a traceback means a fault of this project, never of its input.
+"""
+
+from __future__ import annotations
+
+
+class MtError(Exception):
+    """Something that the user can mend; `str(error)` is the whole sentence."""
+
+    exit_code = 2
+
+
+class ConfigError(MtError):
+    """A recipe or an option is wrong."""
+
+
+class DataError(MtError):
+    """A text, a corpus or a prepared file is wrong."""
+
+
+class RunError(MtError):
+    """A run folder is wrong, in use, or does not fit what is asked of it."""
+
+
+class MissingExtraError(MtError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs an optional package: pip install 'mt-toolkit[{extra}]'.")

@@ -1,0 +1,37 @@
+"""The recipe's `decode` block. It imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mt.config import option
+from mt.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LengthPenaltyConfig:
+    """What a hypothesis' summed log-probability is divided by."""
+
+    kind: str = option(
+        "average",
+        help="average: L^alpha; wu: ((5+L)/6)^alpha (Wu et al. 2016, section 7); none. L counts the end mark",
+        choices=("average", "wu", "none"),
+    )
+    alpha: float = option(1.0, help="exponent; 0 is the plain sum, larger favours longer output", ge=0)
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """How a translation is searched for."""
+
+    beam_size: int = option(5, help="hypotheses kept a step; 1 is greedy", ge=1)
+    length_penalty: LengthPenaltyConfig = field(default_factory=LengthPenaltyConfig)
+    n_best: int = option(1, help="translations returned a line", ge=1)
+    max_length: int | None = option(None, help="most pieces of a translation; null: only the ratio limits", ge=1)
+    max_length_ratio: float = option(2.0, help="a translation ends at this x source pieces + 50", gt=0)
+    max_source_length: int | None = option(None, help="a longer source is cut to this many pieces, with a notice; null: never", ge=1)
+    batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
+
+    def __post_init__(self) -> None:
+        if self.n_best > self.beam_size:
+            raise ConfigError(f"decode.n_best ({self.n_best}) must not be above decode.beam_size ({self.beam_size}).")

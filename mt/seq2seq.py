@@ -1,0 +1,53 @@
+"""The waist: what search and objectives know of a model.
+
+Letters of shapes, here and everywhere: B rows of a batch, S source positions, T target positions, N hypotheses (rows of
+a search), V entries of the target vocabulary, D model width, F feed-forward width, H heads, K = D / H.
+
+Law: stepping through a target gives what the full forward gives, for each model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from torch import Tensor, nn
+
+from mt.data.batching import Batch
+
+
+class State(Protocol):
+    """What a model remembers between two steps, one row a hypothesis."""
+
+    def select(self, rows: Tensor) -> State:
+        """Keep `rows` (N',) int64 of the state, in that order; a row may come often (expand), once (reorder) or never (drop)."""
+        ...
+
+
+StateT = TypeVar("StateT", bound=State)
+
+# tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, and the state after it.
+Step = Callable[[Tensor, StateT], "tuple[Tensor, StateT]"]
+
+
+class Seq2Seq(Protocol):
+    """A translation model."""
+
+    output: nn.Linear
+    """The output layer: hidden states (..., D) -> logits (..., V)."""
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """Decoder states (B, T, D) before the output layer, for objectives that fuse the two."""
+        ...
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Logits (B, T, V) of each next target token."""
+        ...
+
+    def start(self, src: Tensor, src_mask: Tensor) -> State:
+        """Encode `src` (B, S) int64 with `src_mask` (B, S) bool, True at real tokens; a state of B rows."""
+        ...
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
+        ...

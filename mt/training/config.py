@@ -1,0 +1,103 @@
+"""The recipe's `train` block, and periods with units. It imports no torch."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from mt.config import option
+from mt.errors import ConfigError
+
+_FACTORS = {"": ("updates", 1), "u": ("updates", 1), "e": ("epochs", 1), "t": ("tokens", 1), "kt": ("tokens", 10**3),
+            "mt": ("tokens", 10**6), "gt": ("tokens", 10**9), "s": ("seconds", 1), "m": ("seconds", 60), "h": ("seconds", 3600)}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Period:
+    """A stretch of training: `value` in `unit` (updates, epochs, target tokens or seconds); `text` as written."""
+
+    value: float
+    unit: str
+    text: str
+
+    @classmethod
+    def parse(cls, text: str) -> Period:
+        """Read `500` (updates), `2e` (epochs), `10Mt` (target tokens; also `t`, `kt`, `Gt`), `90s`, `30m`, `4h`."""
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
+        if not match or match[2].lower() not in _FACTORS or float(match[1]) <= 0:
+            raise ConfigError(
+                f"'{text}' is not a period; write a number above 0 and a unit: 500 (updates), 2e (epochs), "
+                "10Mt (target tokens), 90s, 30m or 4h."
+            )
+        unit, factor = _FACTORS[match[2].lower()]
+        return cls(float(match[1]) * factor, unit, text.strip())
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class ScheduleConfig:
+    """How the learning rate moves; `train.lr` is its peak."""
+
+    name: str = option("inverse_sqrt", help="shape of the schedule", choices=("inverse_sqrt", "constant"))
+    warmup: int = option(4000, help="updates of linear warm-up; 0 starts at the peak", ge=0)
+    init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts", ge=0)
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """Adam (Kingma and Ba 2015), with the betas of Vaswani et al. 2017, section 5.3."""
+
+    name: str = option("adam", help="update rule", choices=("adam",))
+    beta1: float = option(0.9, help="decay of the first moment", ge=0, lt=1)
+    beta2: float = option(0.98, help="decay of the second moment", ge=0, lt=1)
+    eps: float = option(1e-9, help="added to the root of the second moment", gt=0)
+
+
+@dataclass(frozen=True)
+class AverageConfig:
+    """Which checkpoints the final model is the mean of."""
+
+    of: str = option("last", help="the last n checkpoints or the n best by `train.metric`", choices=("last", "best"))
+    n: int = option(1, help="how many; 1 takes that one checkpoint as it is", ge=1)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How the model is trained. Periods carry units: 500 updates, 2e epochs, 10Mt target tokens, 30m minutes."""
+
+    batch_tokens: int = option(4096, help="budget of a micro-batch: rows x longest side, specials included", ge=1)
+    accumulate: int = option(1, help="micro-batches an update", ge=1)
+    lr: float = option(5e-4, help="peak learning rate", gt=0)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    max_steps: int | None = option(None, help="stop after this many updates", ge=1)
+    max_epochs: int | None = option(None, help="stop after this many epochs", ge=1)
+    max_time: Period | None = option(None, help="stop after this much training time, over all resumed sessions: 90s, 30m, 4h")
+    valid_every: Period = option(Period.parse("1e"), help="how often to validate")
+    save_every: Period = option(Period.parse("1e"), help="how often to save a checkpoint")
+    log_every: Period = option(Period.parse("50"), help="how often to log the training loss")
+    patience: int | None = option(None, help="stop after this many validations in a row without a new best", ge=1)
+    metric: str = option("loss", help="what tells the best checkpoint", choices=("loss", "bleu", "chrf"))
+    valid_beam_size: int = option(1, help="beam of the validation translations; 1 is greedy", ge=1)
+    keep_last: int = option(1, help="how many of the newest checkpoints to keep", ge=1)
+    keep_best: int = option(1, help="how many of the best checkpoints to keep", ge=0)
+    average: AverageConfig = field(default_factory=AverageConfig)
+    label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)
+    clip_norm: float | None = option(1.0, help="largest L2 norm of an update's gradient; null: no clipping", gt=0)
+    precision: str = option(
+        "auto", help="of the matrix products; auto: bf16 where the machine has it", choices=("auto", "fp32", "bf16")
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_steps is None and self.max_epochs is None and self.max_time is None and self.patience is None:
+            raise ConfigError("train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience.")
+        if self.max_time is not None and self.max_time.unit != "seconds":
+            raise ConfigError(f"train.max_time must be a time such as 90s, 30m or 4h, but is {self.max_time}.")
+        kept = self.keep_last if self.average.of == "last" else self.keep_best
+        if self.average.n > kept:
+            raise ConfigError(
+                f"train.average.n ({self.average.n}) must not be above train.keep_{self.average.of} ({kept}): "
+                "only kept checkpoints can be averaged."
+            )
