@@ -1,8 +1,19 @@
-"""Strict mapping <-> frozen dataclasses. (The engine is being built; `option` is its public way to declare one.)"""
+"""Frozen dataclasses as the schema of a recipe.
+
+A dataclass declares its keys with `option`: type, default, meaning and what is allowed. `mt.config_reader` makes the
+object from what a person wrote; `to_mapping` and `dump` here are its inverse.
+"""
 
 from __future__ import annotations
 
-from dataclasses import MISSING, field
+import io
+import os
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -10,12 +21,108 @@ def option(
     default: Any = MISSING,
     *,
     help: str,
+    factory: Callable[[], Any] | Any = MISSING,
     choices: tuple[str, ...] | None = None,
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
 ) -> Any:
-    """Declare an option of a frozen dataclass: its default (none: required), what it means, and what it may be."""
-    bounds = {"ge": ge, "gt": gt, "le": le, "lt": lt}
-    return field(default=default, metadata={"help": help, "choices": choices, **bounds})
+    """Declare a key of a frozen dataclass: its default (none: required), what it means, and what it may be.
+
+    `choices` and the bounds (greater or equal, greater, less or equal, less) hold for each item of a list.
+    """
+    metadata = {"help": help, "choices": choices, "ge": ge, "gt": gt, "le": le, "lt": lt}
+    if factory is not MISSING:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def internal(factory: Callable[[], Any]) -> Any:
+    """A field that is no key of the recipe."""
+    return field(default_factory=factory, compare=False, repr=False, metadata={"internal": True})
+
+
+def keys_of(cls: type) -> dict[str, Field[Any]]:
+    """The recipe keys of a config dataclass, in order."""
+    return {entry.name: entry for entry in fields(cls) if "internal" not in entry.metadata}
+
+
+@cache
+def types_of(cls: type) -> dict[str, Any]:
+    """The resolved type of each key."""
+    return typing.get_type_hints(cls)
+
+
+def is_block(kind: Any) -> bool:
+    """Whether values of this type are written as a mapping of known keys."""
+    return isinstance(kind, type) and is_dataclass(kind) and not hasattr(kind, "parse")
+
+
+def without_none(kind: Any) -> Any:
+    """X of `X | None`; any other type as it is."""
+    if typing.get_origin(kind) in (types.UnionType, typing.Union):
+        return next(part for part in typing.get_args(kind) if part is not type(None))
+    return kind
+
+
+def key_paths(cls: type, prefix: str = "") -> Iterator[str]:
+    """All dotted keys that a recipe of class `cls` knows, outer ones first; without those in lists."""
+    kinds = types_of(cls)
+    for name in keys_of(cls):
+        yield prefix + name
+    for name in keys_of(cls):
+        kind = without_none(kinds[name])
+        if is_block(kind):
+            yield from key_paths(kind, f"{prefix}{name}.")
+
+
+def bounds_in_words(rules: Mapping[str, Any]) -> str:
+    """`at least 0 and below 1`; '' where there are none."""
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    return " and ".join(f"{word} {rules[name]:g}" for name, word in words.items() if rules.get(name) is not None)
+
+
+def to_mapping(config: Any, folder: Path | None = None) -> Any:
+    """Plain values of a config, as YAML knows them; paths inside `folder` relative to it, all others absolute."""
+    if is_block(type(config)):
+        return {name: to_mapping(getattr(config, name), folder) for name in keys_of(type(config))}
+    if isinstance(config, Path):
+        return _path_text(config, folder)
+    if isinstance(config, (list, tuple)):
+        return [to_mapping(entry, folder) for entry in config]
+    if isinstance(config, Mapping):
+        return {name: to_mapping(entry, folder) for name, entry in config.items()}
+    if config is None or isinstance(config, (bool, int, float, str)):
+        return config
+    text = str(config)  # a type that parses its own text
+    return int(text) if text.isdecimal() and str(int(text)) == text else text
+
+
+def _path_text(path: Path, folder: Path | None) -> str:
+    absolute = Path(os.path.abspath(path)) if not path.is_absolute() else path  # noqa: PTH100 (keeps symlinks)
+    if folder is None or not absolute.is_relative_to(folder):
+        return str(absolute)
+    inside = str(absolute.relative_to(folder))
+    return f"./{inside}" if inside.startswith("~") else inside
+
+
+def dump(mapping: Mapping[str, Any]) -> str:
+    """The mapping as YAML that a person can read; `mt.yaml_tree.parse_yaml` gives it back."""
+    import yaml
+
+    node = yaml.SafeDumper(io.StringIO(), sort_keys=False).represent_data(mapping)
+    for _, block in node.value:
+        _set_style(block)
+    text: str = yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=True, width=2**20)
+    return text
+
+
+def _set_style(node: Any) -> bool:
+    """Blocks and lists of blocks one key a line; lists and blocks of few single values on one. Returns if single."""
+    if node.id == "scalar":
+        return True
+    entries = [value for _, value in node.value] if node.id == "mapping" else node.value
+    singles = [_set_style(entry) for entry in entries]
+    node.flow_style = all(singles) and len(entries) <= 4
+    return False

@@ -1,29 +1,158 @@
-"""A recipe: one YAML file that says all of a translation experiment."""
+"""A recipe: one YAML file that says all of a translation experiment.
+
+Relative paths start from the folder of the file that they are written in. Two exceptions: in the recipes shipped with
+the toolkit, by name or by path, and on the command line they start from the current directory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mt.config import option
+from mt.config import dump, internal, option, to_mapping
+from mt.config_reader import Origin, build
 from mt.data.config import DataConfig
-from mt.models.config import ModelConfig
+from mt.errors import ConfigError, RunError
+from mt.models.config import PRESETS, ModelConfig
 from mt.scoring.config import EvaluateConfig
 from mt.search.config import DecodeConfig
+from mt.synonyms import SYNONYMS
 from mt.text.config import TokenizerConfig
 from mt.training.config import TrainConfig
+from mt.yaml_tree import Block, Items, Scalar, Tree, merge, override, plant, read_yaml
+
+RECIPE_FILE = "recipe.yaml"  # in a run folder
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Three scalars and six blocks; prepare reads `data` and `tokenizer`, the other commands the block of their name."""
+    """Three scalars and six blocks; prepare reads `data` and `tokenizer`, other commands the block of their name."""
 
     name: str = option(help="name of the experiment")
     model_dir: Path = option(help="the run folder: all that training makes and translation needs")
     seed: int = option(1, help="of initialisation, data order and dropout", ge=0)
-    data: DataConfig = field(default_factory=DataConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
-    evaluate: EvaluateConfig = field(default_factory=EvaluateConfig)
+    data: DataConfig = option(factory=DataConfig, help="prepare: which text is read")
+    tokenizer: TokenizerConfig = option(factory=TokenizerConfig, help="prepare: how text becomes pieces")
+    model: ModelConfig = option(factory=ModelConfig, help="train: what is trained")
+    train: TrainConfig = option(factory=TrainConfig, help="train: how it is trained")
+    decode: DecodeConfig = option(factory=DecodeConfig, help="translate: how a translation is searched for")
+    evaluate: EvaluateConfig = option(factory=EvaluateConfig, help="evaluate: how translations are scored")
+    origin: Origin = internal(Origin)
+    """What was written for each key, and where; `origin.cite("train.lr")` opens a sentence about it."""
+
+    @property
+    def data_dir(self) -> Path:
+        """The folder of the prepared corpus."""
+        return self.data.dir or self.model_dir / "data"
+
+
+def shipped_folder() -> Path:
+    """The folder of the recipes that come with the toolkit: in the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    inside = package / "recipes"
+    return inside if inside.is_dir() else package.parent / "recipes"
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """Name -> file of each shipped recipe."""
+    return {path.stem: path for path in sorted(shipped_folder().glob("*.yaml"))}
+
+
+def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read a recipe file or a shipped recipe, lay `KEY=VALUE` overrides over it, and check each key.
+
+    Raises ConfigError: one sentence with file, line (or `-o ...`), key path, and what is allowed.
+    """
+    tree: Tree = _read(_find(str(path_or_name), Path()), ())
+    for text in overrides:
+        tree = override(tree, text, Path.cwd())
+    assert isinstance(tree, Block)
+    recipe, origin = build(Recipe, _lay_preset(tree), SYNONYMS)
+    return replace(recipe, origin=origin)
+
+
+def _find(name: str, folder: Path) -> Path:
+    """A path where it looks like one (a folder or .yaml in it), else a shipped recipe's name, else a path after all."""
+    path = folder / Path(name).expanduser()
+    if Path(name).suffix in (".yaml", ".yml") or len(Path(name).parts) > 1:
+        if path.is_dir():
+            raise ConfigError(
+                f"'{name}' is a folder; a recipe is a YAML file. Of a run folder it is {path / RECIPE_FILE}."
+            )
+        return path
+    shipped = shipped_recipes()
+    if name in shipped:
+        return shipped[name]
+    if path.is_file():
+        return path
+    raise ConfigError(
+        f"'{name}' is neither a recipe file nor a shipped recipe; shipped are: {', '.join(shipped) or 'none'}."
+    )
+
+
+def _read(path: Path, chain: tuple[Path, ...]) -> Block:
+    """The tree of a file, laid over those that it extends."""
+    real = path.resolve()
+    if real in chain:
+        names = " -> ".join(file.name for file in (*chain, real))
+        raise ConfigError(f"{path}: recipes extend each other in a circle: {names}.")
+    base = Path.cwd() if real.parent == shipped_folder().resolve() else Path.cwd() / path.parent
+    tree = read_yaml(path, base)
+    entries = dict(tree.entries)
+    under: Tree | None = None
+    for name in _extended(entries.pop("extends", None)):
+        under = merge(under, _read(_below(name, path.parent), (*chain, real)))
+    merged = merge(under, Block(entries, tree.place))
+    assert isinstance(merged, Block)
+    return merged
+
+
+def _extended(tree: Tree | None) -> list[Scalar]:
+    names = tree.values if isinstance(tree, Items) else () if tree is None else (tree,)
+    for name in names:
+        if not isinstance(name, Scalar) or not name.text or name.is_null:
+            raise ConfigError(
+                f"{name.place}: extends must be a recipe file, a shipped recipe's name, or a list of them."
+            )
+    return [name for name in names if isinstance(name, Scalar)]
+
+
+def _below(name: Scalar, folder: Path) -> Path:
+    try:
+        path = _find(name.text, folder)
+    except ConfigError as error:
+        raise ConfigError(f"{name.place}: extends: {error}") from None
+    if not path.is_file():
+        raise ConfigError(f"{name.place}: extends: there is no file '{name.text}' ({path.resolve()}).")
+    return path
+
+
+def _lay_preset(tree: Block) -> Block:
+    """The preset's values under the model block's own keys. An unknown preset is refused later, by its choices."""
+    model = tree.entries.get("model")
+    preset = model.entries.get("preset") if isinstance(model, Block) else None
+    if not isinstance(preset, Scalar) or preset.text not in PRESETS:
+        return tree
+    assert model is not None
+    return Block({**tree.entries, "model": merge(plant(PRESETS[preset.text], preset.place), model)}, tree.place)
+
+
+def effective(recipe: Recipe, folder: Path | None = None) -> str:
+    """The recipe with all defaults filled in, as YAML; paths inside `folder` relative to it, others absolute."""
+    return dump(to_mapping(recipe, folder))
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write the effective recipe; what lies in the folder of `path` is named relative to it, so the folder can move."""
+    from mt.text.files import write_text
+
+    write_text(path, effective(recipe, Path.cwd() / path.parent))
+
+
+def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+    """The effective recipe of a run folder, wherever that was moved; its corpora need not exist any more."""
+    file = Path(run).expanduser() / RECIPE_FILE
+    if not file.is_file():
+        raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}).")
+    return load_recipe(file, overrides)
