@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mt.config import option
 from mt.errors import ConfigError
 
-_FACTORS = {"": ("updates", 1), "u": ("updates", 1), "e": ("epochs", 1), "t": ("tokens", 1), "kt": ("tokens", 10**3),
-            "mt": ("tokens", 10**6), "gt": ("tokens", 10**9), "s": ("seconds", 1), "m": ("seconds", 60), "h": ("seconds", 3600)}  # fmt: skip
+if TYPE_CHECKING:
+    import torch
+
+    from mt.training.schedules import Schedule
+
+_UNITS = {
+    "updates": {"": 1, "u": 1},
+    "epochs": {"e": 1},
+    "tokens": {"t": 1, "kt": 10**3, "mt": 10**6, "gt": 10**9},
+    "seconds": {"s": 1, "m": 60, "h": 3600},
+}
+_FACTORS = {suffix: (unit, factor) for unit, suffixes in _UNITS.items() for suffix, factor in suffixes.items()}
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,12 @@ class ScheduleConfig:
     warmup: int = option(4000, help="updates of linear warm-up; 0 starts at the peak", ge=0)
     init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts", ge=0)
 
+    def build(self, peak: float) -> Schedule:
+        """The learning rate of an update by its number (the first is 1), with this `peak`."""
+        from mt.training.schedules import SCHEDULES
+
+        return SCHEDULES[self.name](peak, self)
+
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -53,6 +71,12 @@ class OptimizerConfig:
     beta1: float = option(0.9, help="decay of the first moment", ge=0, lt=1)
     beta2: float = option(0.98, help="decay of the second moment", ge=0, lt=1)
     eps: float = option(1e-9, help="added to the root of the second moment", gt=0)
+
+    def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of `parameters`; its learning rate is set before each update."""
+        from mt.training.optim import OPTIMIZERS
+
+        return OPTIMIZERS[self.name](parameters, self)
 
 
 @dataclass(frozen=True)
@@ -74,7 +98,9 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     max_steps: int | None = option(None, help="stop after this many updates", ge=1)
     max_epochs: int | None = option(None, help="stop after this many epochs", ge=1)
-    max_time: Period | None = option(None, help="stop after this much training time, over all resumed sessions: 90s, 30m, 4h")
+    max_time: Period | None = option(
+        None, help="stop after this much training time, over all resumed sessions: 90s, 30m, 4h"
+    )
     valid_every: Period = option(Period.parse("1e"), help="how often to validate")
     save_every: Period = option(Period.parse("1e"), help="how often to save a checkpoint")
     log_every: Period = option(Period.parse("50"), help="how often to log the training loss")
@@ -92,7 +118,9 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if self.max_steps is None and self.max_epochs is None and self.max_time is None and self.patience is None:
-            raise ConfigError("train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience.")
+            raise ConfigError(
+                "train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience."
+            )
         if self.max_time is not None and self.max_time.unit != "seconds":
             raise ConfigError(f"train.max_time must be a time such as 90s, 30m or 4h, but is {self.max_time}.")
         kept = self.keep_last if self.average.of == "last" else self.keep_best

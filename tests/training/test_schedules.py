@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from mt.training.config import ScheduleConfig
+from mt.training.schedules import SCHEDULES
+
+
+@pytest.mark.parametrize(
+    ("update", "rate"), [(0, 1e-7), (1, 2.24975e-07), (2000, 2.5005e-04), (4000, 5e-4), (16000, 2.5e-4)]
+)
+def test_inverse_square_root(update: int, rate: float) -> None:
+    """Fault 53."""
+    schedule = ScheduleConfig(name="inverse_sqrt", warmup=4000, init=1e-7).build(5e-4)
+    assert schedule(update) == pytest.approx(rate, rel=1e-9)
+
+
+NOAM = {
+    1: 1.746928e-07,
+    2: 3.493856e-07,
+    100: 1.746928e-05,
+    4000: 6.987712e-04,
+    16000: 3.493856e-04,
+    100000: 1.397542e-04,
+}
+
+
+@pytest.mark.parametrize(("update", "rate"), NOAM.items())
+def test_the_schedule_of_the_paper_is_an_inverse_square_root(update: int, rate: float) -> None:
+    """Fault 53: D 512, warm-up 4000."""
+    schedule = ScheduleConfig(name="inverse_sqrt", warmup=4000, init=0).build((512 * 4000) ** -0.5)
+    assert schedule(update) == pytest.approx(rate, rel=1e-6)
+
+
+def test_constant_after_its_warmup() -> None:
+    schedule = ScheduleConfig(name="constant", warmup=10, init=0).build(1.0)
+    assert [schedule(update) for update in (1, 5, 10, 11, 10**6)] == [0.1, 0.5, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_no_warmup_starts_at_the_peak(name: str) -> None:
+    """Fault 53: neither a division by zero nor a first update without learning rate."""
+    schedule = ScheduleConfig(name=name, warmup=0).build(1e-3)
+    assert schedule(0) == schedule(1) == 1e-3
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_the_peak_is_reached_at_the_last_update_of_the_warmup(name: str) -> None:
+    """Fault 53: no two updates of the warm-up share a rate."""
+    schedule = ScheduleConfig(name=name, warmup=5).build(1e-3)
+    rates = [schedule(update) for update in range(1, 6)]
+    assert rates == sorted(set(rates))
+    assert rates[0] > 0
+    assert rates[-1] == 1e-3
