@@ -16,15 +16,17 @@ from torch import Tensor, nn
 from mt.data.batching import Batch
 
 
+StateT = TypeVar("StateT", bound="State")
+
+
 class State(Protocol):
     """What a model remembers between two steps, one row a hypothesis."""
 
-    def select(self, rows: Tensor) -> State:
+    def select(self: StateT, rows: Tensor) -> StateT:
         """Keep `rows` (N',) int64 of the state, in that order; a row may come often (expand), once (reorder) or never (drop)."""
         ...
 
 
-StateT = TypeVar("StateT", bound=State)
 
 # tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, and the state after it.
 Step = Callable[[Tensor, StateT], "tuple[Tensor, StateT]"]

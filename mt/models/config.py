@@ -51,9 +51,12 @@ class ModelConfig:
     ffn_dim: int = option(2048, help="width F of the feed-forward layers", ge=1)
     heads: int = option(8, help="attention heads H; D must be a multiple of H", ge=1)
     norm_position: str = option(
-        "post", help="layer norm after each residual sum (Vaswani et al. 2017) or before each part", choices=("post", "pre")
+        "post",
+        help="layer norm after each residual sum (Vaswani et al. 2017) or before each part",
+        choices=("post", "pre"),
     )
     positions: str = option("sinusoidal", help="how positions reach the model", choices=("sinusoidal",))
+    position_base: float = option(10000.0, help="N of the sinusoids: wavelengths run from 2 pi to 2 pi N", gt=1)
     activation: str = option("relu", help="of the feed-forward layers", choices=("relu", "gelu", "swiglu"))
     dropout: float = option(0.1, help="on embeddings and on the output of each part", ge=0, lt=1)
     attention_dropout: float = option(0.0, help="on attention weights", ge=0, lt=1)

@@ -1,0 +1,48 @@
+"""Position-wise feed-forward layers (Vaswani et al. 2017, section 3.3) and their gated kin (Shazeer 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mt.nn.dropout import dropout
+
+
+class FeedForward(nn.Module):
+    """W2 f(W1 x + b1) + b2, or W2 (f(W1 x + b1) * (W3 x + b3)) + b2 where the activation is gated."""
+
+    def __init__(self, dim: int, ffn_dim: int, activation: str, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.activation, self.gated = ACTIVATIONS[activation]
+        self.dropout = dropout
+        self.inner = nn.Linear(dim, 2 * ffn_dim if self.gated else ffn_dim)
+        self.outer = nn.Linear(ffn_dim, dim)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot and Bengio 2010; a gated layer's two matrices each by itself; biases 0."""
+        for weight in (*self.inner.weight.chunk(2 if self.gated else 1), self.outer.weight):
+            nn.init.xavier_uniform_(weight)
+        nn.init.zeros_(self.inner.bias)
+        nn.init.zeros_(self.outer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        inner = self.inner(x)
+        if self.gated:
+            gate, linear = inner.chunk(2, dim=-1)
+            inner = self.activation(gate) * linear
+        else:
+            inner = self.activation(inner)
+        out: Tensor = self.outer(dropout(inner, self.dropout, self.training))
+        return out
+
+
+# name -> (function, whether a second product gates it)
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
+    "relu": (F.relu, False),
+    "gelu": (F.gelu, False),
+    "swiglu": (F.silu, True),
+}

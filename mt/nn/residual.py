@@ -1,0 +1,26 @@
+"""The residual connection around each part of a layer, with its dropout and its norm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from mt.nn.dropout import add_dropout
+
+
+class Residual(nn.Module):
+    """post: norm(x + dropout(part(x))) (Vaswani et al. 2017); pre: x + dropout(part(norm(x))) (Xiong et al. 2020)."""
+
+    def __init__(self, dim: int, dropout: float, norm_position: str) -> None:
+        super().__init__()
+        self.pre = norm_position == "pre"
+        self.dropout = dropout
+        self.norm = nn.LayerNorm(dim)
+
+    def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
+        """Run `part` on `x` (B, T, D) and add what it gives."""
+        if self.pre:
+            return add_dropout(x, part(self.norm(x)), self.dropout, self.training)
+        normed: Tensor = self.norm(add_dropout(x, part(x), self.dropout, self.training))
+        return normed

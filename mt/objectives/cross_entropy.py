@@ -1,0 +1,88 @@
+"""Label-smoothed cross-entropy, fused with the output layer so that the logits never exist whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mt.data.batching import Batch
+from mt.seq2seq import Seq2Seq
+
+# Rows of logits at a time: few enough that they stay in a CPU's cache, enough to fill its matrix units.
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Sums over a batch's target tokens: add them over micro-batches and ranks, and divide once."""
+
+    total: Tensor
+    """Smoothed loss, a scalar with a gradient."""
+    nll: Tensor
+    """Negative log-likelihood in nats, without smoothing: what perplexity is taken from. No gradient."""
+    tokens: int
+
+
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Cross-entropy against (1 - e) one-hot + e / V, as `torch.nn.functional.cross_entropy` (Szegedy et al. 2016, section 7)."""
+
+    label_smoothing: float
+
+    def __call__(self, model: Seq2Seq, batch: Batch) -> Loss:
+        """The loss of `model` on `batch`; padding positions do not reach the output layer."""
+        hidden = model.hidden(batch)[batch.tgt_mask]  # (B, T, D) -> (M, D), M real target tokens
+        targets = batch.tgt_out[batch.tgt_mask]
+        total, nll = _FusedCrossEntropy.apply(hidden, model.output.weight, targets, self.label_smoothing)
+        return Loss(total, nll, targets.numel())
+
+
+class _FusedCrossEntropy(torch.autograd.Function):
+    """The gradients are made beside the loss, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> two sums."""
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        dtype = (
+            torch.get_autocast_dtype(hidden.device.type)
+            if torch.is_autocast_enabled(hidden.device.type)
+            else weight.dtype
+        )
+        with torch.autocast(hidden.device.type, enabled=False):
+            hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
+            needs_grad = ctx.needs_input_grad[0]
+            grad_hidden = torch.empty_like(hidden_low) if needs_grad else None
+            grad_weight = torch.zeros_like(weight) if needs_grad else None
+            total, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
+            for start in range(0, targets.numel(), CHUNK):
+                rows = slice(start, start + CHUNK)
+                logits = (hidden_low[rows] @ weight_low.t()).float()
+                peak = logits.amax(-1, keepdim=True)
+                chosen, mean = logits.gather(1, targets[rows, None]), logits.mean(-1, keepdim=True)
+                mass = logits.sub_(peak).exp_().sum(-1, keepdim=True)
+                log_mass = peak + mass.log()
+                nll += (log_mass - chosen).sum()
+                total += (log_mass - (1 - smoothing) * chosen - smoothing * mean).sum()
+                if grad_hidden is not None and grad_weight is not None:
+                    grad = _logit_gradient(logits.div_(mass), targets[rows], smoothing).to(dtype)
+                    torch.mm(grad, weight_low, out=grad_hidden[rows])
+                    grad_weight += grad.t() @ hidden_low[rows]
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.mark_non_differentiable(nll)
+        return total, nll
+
+    @staticmethod
+    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+        grad_hidden, grad_weight = ctx.saved_tensors
+        return grad_hidden * grad_total.to(grad_hidden.dtype), grad_weight * grad_total, None, None
+
+
+def _logit_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """p - (1 - e) one-hot - e / V, written over `probabilities`."""
+    grad = probabilities.sub_(smoothing / probabilities.size(1))
+    return grad.scatter_add_(1, targets.unsqueeze(1), grad.new_full((targets.numel(), 1), smoothing - 1))
+
+
+OBJECTIVES = {"cross_entropy": CrossEntropy}
