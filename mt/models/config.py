@@ -63,7 +63,7 @@ class ModelConfig:
     activation_dropout: float = option(0.0, help="inside the feed-forward layers", ge=0, lt=1)
     tie: str = option(
         "all",
-        help="which matrices are one: none; output (target embedding and output layer); src_tgt (both embeddings); all three",
+        help="matrices that are one: none, output (target embedding and output layer), src_tgt (both embeddings), all",
         choices=TIES,
     )
 

@@ -33,7 +33,7 @@ class EncoderDecoder(nn.Module):
 
     @classmethod
     def build(cls, config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -> EncoderDecoder:
-        """Build and initialise; `src_vocab` and `tgt_vocab` are sizes, which must be equal where the embeddings are tied."""
+        """Build and initialise; the vocabularies' sizes must be equal where the embeddings are tied."""
         src_embedding = Embedding(config, src_vocab, pad)
         shared = config.tie in ("src_tgt", "all")
         return cls(config, src_embedding, src_embedding if shared else Embedding(config, tgt_vocab, pad))

@@ -27,13 +27,13 @@ class Memory:
         return cls(tuple(layers), mask[:, None, None, :], torch.arange(mask.size(0), device=mask.device))
 
     def attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
-        """Attend from `x` (N, 1, D) to `layer`'s memory; (N, 1, D). A sentence's hypotheses are the rows of one product."""
+        """Attend from `x` (N, 1, D) to `layer`'s memory; (N, 1, D). A sentence's hypotheses share one product."""
         grouped = x.view(self.mask.size(0), -1, x.size(-1))  # (N, 1, D) -> (U, N / U, D)
         out: Tensor = attention(grouped, self.layers[layer], self.mask)
         return out.reshape(x.shape)
 
     def select(self, rows: Tensor) -> Memory:
-        """Keep `rows` (N',). A reorder within sentences copies nothing; the source is copied a hypothesis only if it must."""
+        """Keep `rows` (N',). A reorder within sentences copies nothing."""
         sentence = self.sentence[rows]
         if torch.equal(sentence, self.sentence):
             return self

@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Zero each element of `x` with probability `p`, rounded to a 256th on the CPU, and scale the rest to keep the mean."""
+    """Zero elements of `x` with probability `p` (on a CPU rounded to a 256th) and scale the rest to keep the mean."""
     if not training or p == 0:
         return x
     return F.dropout(x, p) if x.is_cuda else x * _scaled_mask(x, p)
@@ -26,11 +26,12 @@ def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool) -> Tensor
         return residual + x
     if x.is_cuda:
         return residual + F.dropout(x, p)
-    return _AddMasked.apply(residual, x, _scaled_mask(x, p))
+    added: Tensor = _AddMasked.apply(residual, x, _scaled_mask(x, p))  # type: ignore[no-untyped-call]
+    return added
 
 
 def _scaled_mask(x: Tensor, p: float) -> Tensor:
-    """A fresh mask of `x`'s shape and type, 0 or 1 / (share kept), so that the expectation is exact whatever `p` rounds to."""
+    """A mask of `x`'s shape and type: 0, or 1 / (share kept), so that the mean is exact whatever `p` rounds to."""
     threshold = min(max(round(p * 256), 1), 255)
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
     random_bytes = words.view(torch.uint8)[: x.numel()].view(x.shape)
@@ -44,6 +45,6 @@ class _AddMasked(torch.autograd.Function):
         return torch.addcmul(residual, x, mask)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         (mask,) = ctx.saved_tensors
         return grad, grad.to(mask.dtype) * mask, None

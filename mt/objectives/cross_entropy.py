@@ -28,7 +28,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class CrossEntropy:
-    """Cross-entropy against (1 - e) one-hot + e / V, as `torch.nn.functional.cross_entropy` (Szegedy et al. 2016, section 7)."""
+    """Cross-entropy against (1 - e) one-hot + e / V (Szegedy et al. 2016, section 7), as torch defines it."""
 
     label_smoothing: float
 
@@ -36,12 +36,14 @@ class CrossEntropy:
         """The loss of `model` on `batch`; padding positions do not reach the output layer."""
         hidden = model.hidden(batch)[batch.tgt_mask]  # (B, T, D) -> (M, D), M real target tokens
         targets = batch.tgt_out[batch.tgt_mask]
-        total, nll = _FusedCrossEntropy.apply(hidden, model.output.weight, targets, self.label_smoothing)
+        total, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+            hidden, model.output.weight, targets, self.label_smoothing
+        )
         return Loss(total, nll, targets.numel())
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
-    """The gradients are made beside the loss, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> two sums."""
+    """Loss and gradients, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> the two sums of `Loss`."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -74,7 +76,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return total, nll
 
     @staticmethod
-    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
         return grad_hidden * grad_total.to(grad_hidden.dtype), grad_weight * grad_total, None, None
 
