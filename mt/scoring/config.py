@@ -1,10 +1,14 @@
-"""The recipe's `evaluate` block."""
+"""The recipe's `evaluate` block. It imports no sacreBLEU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from mt.config import option
+from mt.errors import ConfigError
+from mt.scoring.tokenizers import TOKENIZERS
+
+METRIC_NAMES = ("bleu", "chrf", "chrf++", "ter")
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,31 @@ class Expected:
 class EvaluateConfig:
     """How translations are scored, always through sacreBLEU and always with a signature."""
 
-    metrics: tuple[str, ...] = option(("bleu", "chrf"), help="scores to report", choices=("bleu", "chrf", "chrf++", "ter"))
-    tokenize: str | None = option(None, help="sacreBLEU tokenizer of BLEU; null: chosen by data.tgt_lang")
-    lowercase: bool = option(False, help="score without regard to case")
+    metrics: tuple[str, ...] = option(("bleu", "chrf"), help="scores to report", choices=METRIC_NAMES)
+    tokenize: str | None = option(
+        None,
+        help="sacreBLEU tokenizer of BLEU; null: by data.tgt_lang (zh, ja-mecab, ko-mecab, char for languages written "
+        "without spaces, else 13a)",
+        choices=tuple(TOKENIZERS),
+    )
+    lowercase: bool = option(False, help="disregard case in BLEU and chrF; TER always does")
+    confidence: int = option(0, help="bootstrap samples for 95 % confidence intervals; 0: none", ge=0)
+    paired: str = option(
+        "bootstrap",
+        help="significance test between systems: paired bootstrap or randomization",
+        choices=("bootstrap", "randomization"),
+    )
+    trials: int = option(1000, help="trials of the significance test; p is never below 1 / (trials + 1)", ge=1)
+    seed: int = option(12345, help="of the resampling; the default is sacreBLEU's", ge=0)
     expect: dict[str, dict[str, Expected]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise ConfigError(f"evaluate.metrics must name at least one of {', '.join(METRIC_NAMES)}.")
+        for test, scores in self.expect.items():
+            for metric in scores:
+                if metric not in self.metrics:
+                    raise ConfigError(
+                        f"evaluate.expect.{test}.{metric} is not among evaluate.metrics ({', '.join(self.metrics)}): "
+                        "a score that is not computed cannot be expected."
+                    )

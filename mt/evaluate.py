@@ -1,0 +1,150 @@
+"""Evaluate: files of translations, or a run's test sets -> scores with signatures.
+
+A new metric goes into `METRICS` of mt/scoring/metrics.py; nothing changes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mt.errors import ConfigError, DataError
+from mt.events import Event, Notice, Progress
+from mt.scoring.checks import strange, strange_references
+from mt.scoring.config import EvaluateConfig
+from mt.scoring.formulas import FloatArray
+from mt.scoring.metrics import References, Score, Scorer
+from mt.scoring.report import Comparison, Evaluation, Expectation, System, TestResult
+from mt.scoring.significance import TESTS, bootstrap_interval
+from mt.scoring.tokenizers import tokenizer_for
+from mt.text.files import read_lines
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A file's lines, under the name that reports call it by."""
+
+    name: str
+    lines: list[str]
+
+
+def evaluate_files(
+    hypotheses: Sequence[Path],
+    references: Sequence[Path],
+    config: EvaluateConfig | None = None,
+    tgt_lang: str | None = None,
+    name: str = "test",
+) -> Generator[Event, None, Evaluation]:
+    """Score files of translations against files of references; several systems are compared with the first.
+
+    Args:
+        hypotheses: a file a system, plain text (not tokenised), one sentence a line.
+        references: a file a reference set.
+        config: metrics, tokenizer, case, resampling.
+        tgt_lang: language of the text, which chooses BLEU's tokenizer unless the config does.
+        name: what the report calls the test set.
+
+    Raises:
+        ConfigError, MissingExtraError: settings; DataError: a file cannot be read or has another number of lines.
+    """
+    config = config or EvaluateConfig()
+    tokenize = tokenizer_for(tgt_lang, config.tokenize)
+    result = yield from _evaluate(hypotheses, references, config, tokenize, name)
+    return Evaluation((result,))
+
+
+def _evaluate(
+    hypotheses: Sequence[Path], references: Sequence[Path], config: EvaluateConfig, tokenize: str, name: str
+) -> Generator[Event, None, TestResult]:
+    """One test set."""
+    if not hypotheses or not references:
+        raise ConfigError("Evaluation needs at least one file of translations and one file of references.")
+    systems, refs = _read(hypotheses), _read(references)
+    _check_lengths(systems, refs)
+    sets = [text.lines for text in refs]
+    for sentence in strange_references([(text.name, text.lines) for text in refs]):
+        yield Notice(sentence)
+    for text in systems:
+        for sentence in strange(text.name, text.lines, sets, tokenize):
+            yield Notice(sentence)
+    scored = yield from _score(systems, sets, config, tokenize)
+    paired = f"paired {config.paired}, {config.trials} trials, seed {config.seed}" if len(systems) > 1 else ""
+    return TestResult(name, len(sets[0]), tuple(str(path) for path in references), scored, paired)
+
+
+def _read(paths: Sequence[Path]) -> list[_Text]:
+    """The files' lines; a file is called by its name, or by its path where two have the same name."""
+    names = [path.name for path in paths]
+    called = [path.name if names.count(path.name) == 1 else str(path) for path in paths]
+    return [_Text(name, list(read_lines(path))) for name, path in zip(called, paths, strict=True)]
+
+
+def _check_lengths(systems: Sequence[_Text], references: Sequence[_Text]) -> None:
+    first = references[0]
+    if not first.lines:
+        raise DataError(f"{first.name} has no lines: there is nothing to score.")
+    for text in [*references[1:], *systems]:
+        if len(text.lines) != len(first.lines):
+            raise DataError(
+                f"{text.name} has {_count(text)}, but {first.name} has {_count(first)}: line k of one must belong to "
+                "line k of the other."
+            )
+
+
+def _count(text: _Text) -> str:
+    return f"{len(text.lines)} line{'' if len(text.lines) == 1 else 's'}"
+
+
+def _score(
+    systems: Sequence[_Text], references: References, config: EvaluateConfig, tokenize: str
+) -> Generator[Event, None, tuple[System, ...]]:
+    """Metric after metric, so that the references' statistics are computed once and one metric's are held at a time."""
+    scores: list[list[Score]] = [[] for _ in systems]
+    comparisons: list[list[Comparison]] = [[] for _ in systems]
+    done, total = 0, len(systems) * len(config.metrics)
+    for metric in config.metrics:
+        scorer = Scorer(metric, references, tokenize, config.lowercase)
+        baseline: FloatArray | None = None
+        for index, text in enumerate(systems):
+            yield Progress("evaluate", done, total, unit="scores", detail=f"{scorer.kind.label} of {text.name}")
+            statistics = scorer.statistics(text.lines)
+            scores[index].append(_with_interval(scorer, statistics, config))
+            if baseline is not None:
+                comparisons[index].append(_compare(scorer, baseline, statistics, config))
+            baseline = statistics if baseline is None else baseline
+            done += 1
+    yield Progress("evaluate", done, total, unit="scores")
+    parts = zip(systems, scores, comparisons, strict=True)
+    return tuple(System(text.name, tuple(of), tuple(against)) for text, of, against in parts)
+
+
+def _with_interval(scorer: Scorer, statistics: FloatArray, config: EvaluateConfig) -> Score:
+    if not config.confidence:
+        return scorer.score(statistics)
+    interval = bootstrap_interval(scorer.kind.formula, statistics, config.confidence, config.seed)
+    return scorer.score(statistics, interval, bs=config.confidence, seed=config.seed)
+
+
+def _compare(scorer: Scorer, baseline: FloatArray, system: FloatArray, config: EvaluateConfig) -> Comparison:
+    test, key = TESTS[config.paired]
+    p_value = test(scorer.kind.formula, baseline, system, config.trials, config.seed)
+    difference = scorer.score(system).value - scorer.score(baseline).value
+    signature = scorer.signature(**{key: config.trials, "seed": config.seed})
+    return Comparison(scorer.metric, round(difference, 10), p_value, signature)
+
+
+def expectations(evaluation: Evaluation, config: EvaluateConfig) -> tuple[Expectation, ...]:
+    """Each score that `evaluate.expect` promises, beside the first system's score on that test.
+
+    Raises:
+        ConfigError: a promise for a test that was not evaluated.
+    """
+    tests = {test.name: test for test in evaluation.tests}
+    found = []
+    for name, promised in config.expect.items():
+        if name not in tests:
+            raise ConfigError(f"evaluate.expect.{name} names no test set; data.test has {', '.join(tests) or 'none'}.")
+        for metric, expected in promised.items():
+            found.append(Expectation(name, metric, expected, tests[name].systems[0].score(metric).value))
+    return tuple(found)
