@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from mt.data.batching import Batch
 
-
 StateT = TypeVar("StateT", bound="State")
 
 
@@ -23,9 +22,8 @@ class State(Protocol):
     """What a model remembers between two steps, one row a hypothesis."""
 
     def select(self: StateT, rows: Tensor) -> StateT:
-        """Keep `rows` (N',) int64 of the state, in that order; a row may come often (expand), once (reorder) or never (drop)."""
+        """Keep `rows` (N',) int64, in that order; a row may come often (expand), once (reorder) or never (drop)."""
         ...
-
 
 
 # tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, and the state after it.

@@ -24,12 +24,15 @@ class LengthPenaltyConfig:
 class DecodeConfig:
     """How a translation is searched for."""
 
+    search: str = option("beam", help="how translations are searched for", choices=("beam",))
     beam_size: int = option(5, help="hypotheses kept a step; 1 is greedy", ge=1)
     length_penalty: LengthPenaltyConfig = field(default_factory=LengthPenaltyConfig)
     n_best: int = option(1, help="translations returned a line", ge=1)
     max_length: int | None = option(None, help="most pieces of a translation; null: only the ratio limits", ge=1)
     max_length_ratio: float = option(2.0, help="a translation ends at this x source pieces + 50", gt=0)
-    max_source_length: int | None = option(None, help="a longer source is cut to this many pieces, with a notice; null: never", ge=1)
+    max_source_length: int | None = option(
+        None, help="a longer source is cut to this many pieces, with a notice; null: never", ge=1
+    )
     batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
 
     def __post_init__(self) -> None:

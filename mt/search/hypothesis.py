@@ -1,0 +1,33 @@
+"""What a search is told of the target vocabulary, and what it finds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """The ids that mean something to a search; they come from the vocabulary, never from constants."""
+
+    bos: int
+    """What every target begins with; never generated."""
+    eos: int
+    """The end mark; generating it finishes a hypothesis."""
+    pad: int
+    """Never generated."""
+    size: int
+    """Entries of the vocabulary; rows of the output layer from here on are never generated."""
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A target sequence that a search found."""
+
+    tokens: tuple[int, ...]
+    """Ids without bos and eos."""
+    score: float
+    """`log_prob` divided by the length penalty; what hypotheses are ranked by."""
+    log_prob: float
+    """Sum of the natural log-probabilities of `tokens` and of the end mark."""
+    truncated: bool = False
+    """It has no end mark: the length limit came first, or no token had any probability left."""
