@@ -1,0 +1,17 @@
+"""What `--dry-run` prints: the effective recipe on standard output, the estimate of its cost on standard error."""
+
+from __future__ import annotations
+
+import click
+
+from mt.recipe import Recipe
+
+
+def show(recipe: Recipe) -> None:
+    """Print the effective recipe as YAML, and what training it would take."""
+    from mt.estimate import estimate
+
+    from mt.recipe import effective
+
+    click.echo(effective(recipe), nl=False)
+    click.echo(str(estimate(recipe)), err=True)

@@ -1,0 +1,126 @@
+"""The command `mt`: a table of commands, and the one place where errors become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+
+import click
+
+from mt import __version__
+from mt.errors import MtError
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+BROKEN_PIPE = 1  # as click ends when it meets one itself
+
+# A command is the function of its own name in cli/NAME.py; adding one is that file and a line here.
+COMMANDS = {
+    "run": "All of the following in a row, what is up to date skipped; then scores and samples.",
+    "fetch": "Download or generate the text that a recipe names.",
+    "prepare": "Turn raw text into a subword model and a binarised corpus.",
+    "train": "Train a model, or go on with a training that was stopped.",
+    "translate": "Translate lines of text, from standard input to standard output.",
+    "evaluate": "Score a run's test sets, or files of translations.",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command's file only when that command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"cli.{name}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mt-toolkit")
+def mt() -> None:
+    """Machine translation from raw text to an evaluated model.
+
+    A recipe, one YAML file, says all of an experiment: text, subwords, model, training, decoding and scores. Begin with
+
+    \b
+        mt run quickstart
+
+    Results go to standard output, all else to standard error. Exit codes: 0 done, 2 something to mend (one sentence
+    says what), 130 interrupted.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `mt` and exit."""
+    _speak_utf8()
+    code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(code)
+
+
+def _speak_utf8() -> None:
+    """Standard streams are UTF-8 with LF in every locale; what cannot be shown on stderr is spelled out."""
+    for stream, mistakes in ((sys.stdin, "strict"), (sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors=mistakes, newline="\n")
+
+
+def _guarded(arguments: list[str]) -> int:
+    """The exit code of one call; whatever a person can mend or ask for ends without a traceback."""
+    try:
+        result = mt.main(arguments, prog_name="mt", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        hint = f" ({error.ctx.command_path} --help shows the options)" if error.ctx else ""
+        return _fail([f"{error.format_message().rstrip('.')}{hint}."])
+    except click.ClickException as error:
+        return _fail([error.format_message()])
+    except MtError as error:
+        return _fail([str(error)], error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _say("Interrupted. What was saved stays; the same command goes on from there.")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _close_stdout()
+        return BROKEN_PIPE
+    except OSError as error:
+        return _fail([_sentence(error)])
+
+
+def _fail(sentences: Iterable[str], code: int = 2) -> int:
+    _close_stdout()
+    for sentence in sentences:
+        _say(f"Error: {sentence}")
+    return code
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
+
+
+def _sentence(error: OSError) -> str:
+    """An error of the operating system, with the file where it names one."""
+    reason = error.strerror or str(error)
+    remedy = "; make room and run the command again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+    return f"{error.filename}: {reason}{remedy}." if error.filename else f"{reason}{remedy}."
+
+
+def _close_stdout() -> None:
+    """Write what standard output still holds, or drop it where nobody can take it: no second error at exit."""
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,32 @@
+"""`mt prepare`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from cli import options
+from cli.draw import draw
+
+
+@click.command()
+@options.recipe
+@options.overrides
+@options.workers
+def prepare(recipe: str, overrides: Sequence[str], workers: int | None) -> None:
+    """Turn raw text into a subword model and a binarised corpus.
+
+    RECIPE is a YAML file or the name of a shipped recipe. The report says what was read, kept and left out, and why.
+    When neither text nor settings have changed, nothing is done again.
+
+    \b
+    Example:
+        mt prepare recipe.yaml --workers 4
+    """
+    from mt.prepare import prepare as prepare_corpus
+
+    from mt.recipe import load_recipe
+
+    report = draw(prepare_corpus(load_recipe(recipe, overrides), workers=workers))
+    click.echo(str(report))

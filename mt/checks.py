@@ -1,0 +1,146 @@
+"""A recipe is checked whole before a stage starts: what its blocks promise one another, and what lies on the disk.
+
+What a single block can tell is checked where that block is declared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mt.errors import ConfigError, DataError
+from mt.recipe import Recipe
+from mt.scoring.tokenizers import tokenizer_for
+
+STAGES = ("fetch", "prepare", "train", "translate", "evaluate", "run")
+_NAME = re.compile(r"\w[\w.+-]*")
+
+
+def check_recipe(recipe: Recipe, stage: str) -> None:
+    """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or after it."""
+    check_names(recipe)
+    check_ties(recipe)
+    check_validation(recipe)
+    check_evaluation(recipe)
+    check_parts(recipe)
+    check_folder(recipe, "model_dir", recipe.model_dir)
+    if recipe.data.dir is not None:
+        check_folder(recipe, "data.dir", recipe.data.dir)
+    if stage == "prepare" or (stage == "run" and not can_fetch(recipe)):
+        check_files(recipe)
+
+
+def can_fetch(recipe: Recipe) -> bool:
+    """Whether `mt fetch` brings or makes text for this recipe."""
+    return bool(recipe.data.download or recipe.data.split or recipe.data.generate)
+
+
+def text_files(recipe: Recipe) -> Iterator[tuple[str, Path]]:
+    """Key path and file of all text: training, validation, tests."""
+    for index, text in enumerate(recipe.data.train):
+        yield f"data.train.{index}.src", text.src
+        yield f"data.train.{index}.tgt", text.tgt
+    if recipe.data.valid is not None:
+        yield "data.valid.src", recipe.data.valid.src
+        yield "data.valid.tgt", recipe.data.valid.tgt
+    for name, test in recipe.data.test.items():
+        yield f"data.test.{name}.src", test.src
+        yield from ((f"data.test.{name}.tgt.{index}", path) for index, path in enumerate(test.tgt))
+
+
+def check_files(recipe: Recipe) -> None:
+    """Every text is there, validation and tests too: not found out after hours of training."""
+    for key, path in text_files(recipe):
+        if not path.is_file():
+            what = "is a folder, not a file" if path.is_dir() else "there is no such file"
+            hint = "; mt fetch brings it" if can_fetch(recipe) and not path.is_dir() else ""
+            raise DataError(f"{_cite(recipe, key)}{key}: {_written(recipe, key, path)}: {what}{hint}.")
+        if not os.access(path, os.R_OK):
+            raise DataError(f"{_cite(recipe, key)}{key}: {_written(recipe, key, path)}: it may not be read.")
+
+
+def check_names(recipe: Recipe) -> None:
+    """Test sets and languages name files of the run folder."""
+    named = [("data.src_lang", recipe.data.src_lang), ("data.tgt_lang", recipe.data.tgt_lang)]
+    named += [(f"data.test.{name}", name) for name in recipe.data.test]
+    for key, name in named:
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{_cite(recipe, key)}{key}: '{name}' becomes part of a file's name; use letters, digits, _, -, + and dots."
+            )
+    if not recipe.data.train:
+        raise ConfigError(f"{_cite(recipe, 'data.train')}data.train is an empty list; name at least one corpus.")
+
+
+def check_ties(recipe: Recipe) -> None:
+    """Matrices of two vocabularies cannot be one, even where their sizes are equal."""
+    tie = recipe.model.tie
+    if tie in ("src_tgt", "all") and not recipe.tokenizer.shared:
+        raise ConfigError(
+            f"{_cite(recipe, 'model.tie', 'tokenizer.shared')}model.tie {tie} makes source and target embeddings one, but "
+            "tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
+        )
+
+
+def check_validation(recipe: Recipe) -> None:
+    """What needs a validation text has one."""
+    if recipe.data.valid is not None:
+        return
+    train = recipe.train
+    needs = {
+        "train.metric": (train.metric != "loss", train.metric),
+        "train.patience": (train.patience is not None, train.patience),
+        "train.average.of": (train.average.of == "best" and train.average.n > 1, train.average.of),
+    }
+    for key, (needed, value) in needs.items():
+        if needed:
+            raise ConfigError(f"{_cite(recipe, key)}{key} {value} needs a validation text: give data.valid.")
+
+
+def check_evaluation(recipe: Recipe) -> None:
+    """Scores can be computed, and each that is expected is one that is."""
+    tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)
+    for name in recipe.evaluate.expect:
+        if name not in recipe.data.test:
+            known = ", ".join(recipe.data.test) or "none"
+            key = f"evaluate.expect.{name}"
+            raise ConfigError(f"{_cite(recipe, key)}{key} names no test set; data.test has {known}.")
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Text that is trained on is neither validation nor test text."""
+    trained = {os.path.realpath(path): key for key, path in text_files(recipe) if key.startswith("data.train.")}
+    for key, path in text_files(recipe):
+        same = trained.get(os.path.realpath(path))
+        if same is not None and not key.startswith("data.train."):
+            raise ConfigError(
+                f"{_cite(recipe, key)}{key} and {same} are the same file ({path}): a score on text that was trained on "
+                "tells nothing."
+            )
+
+
+def check_folder(recipe: Recipe, key: str, folder: Path) -> None:
+    """The folder is there or can be made, and can be written into."""
+    shown = _written(recipe, key, folder)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it is a file, but must be a folder or absent.")
+    parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not parent.is_dir():
+        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it cannot be made, {parent} is a file.")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it cannot be written, {parent} is protected.")
+
+
+def _cite(recipe: Recipe, *keys: str) -> str:
+    """The place of the first key that was written; of a single reference, that of the key without its number."""
+    return recipe.origin.cite(*keys, *(key.rpartition(".")[0] for key in keys))
+
+
+def _written(recipe: Recipe, key: str, path: Path) -> str:
+    """A path as it was written, and where that leads."""
+    written = recipe.origin.get(key) or recipe.origin.get(key.rpartition(".")[0])
+    text = written.text if written and written.text else str(path)
+    resolved = str(path.resolve())
+    return f"'{text}'" if text == resolved else f"'{text}' ({resolved})"
