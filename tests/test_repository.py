@@ -1,0 +1,192 @@
+"""What holds for the repository as a whole: import direction, light start-up, packages, and what is never committed."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Top to bottom: a room imports what stands below it, never its own row's other rooms. A room is a package or a module.
+ROWS: tuple[tuple[str, ...], ...] = (
+    ("mt.__main__",),
+    ("cli",),
+    ("mt.pipeline",),
+    ("mt.train",),
+    ("mt.prepare", "mt.translate", "mt.evaluate", "mt.fetch", "mt.estimate"),
+    ("mt.checks",),  # of a whole recipe, before a stage starts
+    ("mt.recipe", "mt.training", "mt.corpora", "mt.interop"),
+    ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),
+    ("mt.nn",),
+    ("mt.seq2seq",),
+    ("mt.data",),
+    ("mt.text",),
+    # The blocks of a recipe: read and checked before anything heavy is imported.
+    ("mt.training.config", "mt.models.config", "mt.search.config", "mt.scoring.config"),
+    ("mt.data.config",),
+    ("mt.text.config",),
+    ("mt.config_reader",),
+    ("mt.config", "mt.yaml_tree", "mt.synonyms", "mt.device"),
+    ("mt.errors", "mt.events"),
+)
+RANKS = {room: rank for rank, row in enumerate(ROWS) for room in row}
+SOURCES = sorted(path for folder in ("mt", "cli") for path in (ROOT / folder).rglob("*.py"))
+HEAVY = ("torch", "sentencepiece", "sacrebleu", "safetensors", "babel", "num2words")
+
+
+def module_name(path: Path) -> str:
+    """`mt/text/files.py` -> `mt.text.files`; a package's `__init__.py` -> the package."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in SOURCES}
+
+
+def room_of(module: str) -> str:
+    """The package or top-level module that `module` belongs to."""
+    parts = module.split(".")
+    return "cli" if parts[0] == "cli" else ".".join(parts[:2])
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, module) of each import in `path`, those inside functions and for type checkers included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are written in full, without leading dots"
+            base = node.module or ""
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield node.lineno, full if full in MODULES else base
+
+
+def rank_of(module: str) -> int:
+    """The row of `module`: a package's `config` has its own, below all packages."""
+    room = module if module in RANKS else room_of(module)
+    assert room in RANKS, f"{module} has no row: add {room} to ROWS, where it belongs"
+    return RANKS[room]
+
+
+def upward_imports(module: str, path: Path) -> list[str]:
+    """Imports of `module` that do not go downwards."""
+    found = []
+    for line, name in imports_of(path):
+        ours = name.split(".")[0] in ("mt", "cli") and name != "mt"
+        same_room = room_of(name) == room_of(module)  # a config builds its owner: inside a room all directions are free
+        if ours and not same_room and rank_of(name) <= rank_of(module):
+            found.append(f"{path.relative_to(ROOT)}:{line}: {module} must not import {name}")
+    return found
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name != "mt"])
+def test_imports_go_downwards(module: str) -> None:
+    assert upward_imports(module, MODULES[module]) == []
+
+
+def test_an_upward_or_sideways_import_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    path = tmp_path / "beam.py"
+    path.write_text(
+        "import mt.scoring.metrics\nfrom mt.translate import Translator\nfrom mt.text.files import read_lines\n"
+    )
+    assert [message.split(": ", 1)[1] for message in upward_imports("mt.search.beam", path)] == [
+        "mt.search.beam must not import mt.scoring.metrics",
+        "mt.search.beam must not import mt.translate",
+    ]
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) != "cli"])
+def test_click_and_progress_bars_stay_in_the_command_line(module: str) -> None:
+    assert not {name.split(".")[0] for _, name in imports_of(MODULES[module])} & {"click", "tqdm"}
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) != "cli"])
+def test_the_library_never_prints_or_exits(module: str) -> None:
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    assert not {"print", "exit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"} & set(calls)
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The heavy packages that a fresh interpreter has loaded after `statement`."""
+    program = f"import sys\n{statement}\nprint('loaded', *(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(done.stdout.strip().split("\n")[-1].removeprefix("loaded").split())
+
+
+def test_import_mt_loads_nothing_heavy() -> None:
+    assert loaded_by("import mt") == set()
+
+
+def test_mt_help_loads_nothing_heavy() -> None:
+    assert loaded_by("from cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass") == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if name == "mt.recipe" or name.endswith(".config")])
+def test_recipes_are_read_without_torch(module: str) -> None:
+    assert "torch" not in loaded_by(f"import {module}")
+
+
+@pytest.mark.parametrize("module", [name for name in ("mt.prepare", "mt.fetch", "mt.data.store") if name in MODULES])
+def test_preparing_imports_no_torch(module: str) -> None:
+    assert "torch" not in loaded_by(f"import {module}")
+
+
+def test_each_package_is_named_in_pyproject() -> None:
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = re.search(r"^packages = \[(.*?)\]", text, re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    there = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+    assert set(re.findall(r'"([\w.]+)"', listed[1])) == there | {"mt.recipes"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_says_what_it_is(module: str) -> None:
+    text = MODULES[module].read_text(encoding="utf-8")
+    assert not text.strip() or ast.get_docstring(ast.parse(text))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_runs_pickled_code(module: str) -> None:
+    """Fault 62."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    imported = {name.split(".")[0] for _, name in imports_of(MODULES[module])}
+    assert not imported & {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not used & {"torch.load", "torch.save", "torch.jit.load", "torch.hub.load"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "allow_pickle"]
+
+
+def tracked_texts() -> Iterator[tuple[str, str]]:
+    """(name, text) of each file that git knows; there is nothing to check in an unpacked source distribution."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    for name in filter(None, done.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            yield name, (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_no_path_of_somebodys_machine_is_committed() -> None:
+    path = re.compile(r"(?<![\w.~/])/(?:work|root|home)/[\w.]")
+    found = [
+        f"{name}:{number}"
+        for name, text in tracked_texts()
+        for number, line in enumerate(text.split("\n"), 1)
+        if path.search(line)
+    ]
+    assert found == []
+
+
+def test_nothing_is_left_open() -> None:
+    words = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")))
+    assert [
+        name for name, text in tracked_texts() if words.search(text) and name.endswith((".py", ".md", ".yaml"))
+    ] == []
