@@ -69,7 +69,8 @@ def _evaluate(
         for sentence in strange(text.name, text.lines, sets, tokenize):
             yield Notice(sentence)
     scored = yield from _score(systems, sets, config, tokenize)
-    paired = f"paired {config.paired}, {config.trials} trials, seed {config.seed}" if len(systems) > 1 else ""
+    compared = len(systems) > 1 and config.paired in TESTS
+    paired = f"paired {config.paired}, {config.trials} trials, seed {config.seed}" if compared else ""
     return TestResult(name, len(sets[0]), tuple(str(path) for path in references), scored, paired)
 
 
@@ -110,7 +111,7 @@ def _score(
             yield Progress("evaluate", done, total, unit="scores", detail=f"{scorer.kind.label} of {text.name}")
             statistics = scorer.statistics(text.lines)
             scores[index].append(_with_interval(scorer, statistics, config))
-            if baseline is not None:
+            if baseline is not None and config.paired in TESTS:
                 comparisons[index].append(_compare(scorer, baseline, statistics, config))
             baseline = statistics if baseline is None else baseline
             done += 1

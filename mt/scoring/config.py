@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mt.config import option
 from mt.errors import ConfigError
@@ -34,12 +34,14 @@ class EvaluateConfig:
     confidence: int = option(0, help="bootstrap samples for 95 % confidence intervals; 0: none", ge=0)
     paired: str = option(
         "bootstrap",
-        help="significance test between systems: paired bootstrap or randomization",
-        choices=("bootstrap", "randomization"),
+        help="significance test of several systems against the first: paired bootstrap, paired randomization or none",
+        choices=("bootstrap", "randomization", "none"),
     )
     trials: int = option(1000, help="trials of the significance test; p is never below 1 / (trials + 1)", ge=1)
     seed: int = option(12345, help="of the resampling; the default is sacreBLEU's", ge=0)
-    expect: dict[str, dict[str, Expected]] = field(default_factory=dict)
+    expect: dict[str, dict[str, Expected]] = option(
+        factory=dict, help="scores the recipe promises: {test set: {metric: {value, tolerance}}}"
+    )
 
     def __post_init__(self) -> None:
         if not self.metrics:
