@@ -1,0 +1,204 @@
+"""Checkpoints of a run folder:
+
+    checkpoints/step-00000100/model.safetensors       weights
+                              optimizer.safetensors   optimiser's state and random generators
+                              state.json              format version, `TrainingState`, size and SHA-256 of both files
+
+A checkpoint is written aside and renamed when it is whole; none is deleted before its successor is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from torch import Tensor
+
+from mt.errors import RunError
+from mt.text.files import sha256_of
+from mt.training.state import HIGHER_IS_BETTER, TrainingState
+from mt.training.weights import read_tensors, write_tensors
+
+VERSION = 1
+WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
+_NAME = re.compile(r"step-(\d{8,})")
+_ASIDE = ".aside-"
+
+
+class DamagedError(RunError):
+    """A checkpoint is torn or was changed."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A saved training: its state, the model's weights, and what the optimiser and the generators remember."""
+
+    state: TrainingState
+    weights: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The checkpoints of the run folder `run`. Their number is that of the update they were made after."""
+
+    run: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.run / "checkpoints"
+
+    def path(self, update: int) -> Path:
+        """The folder of the checkpoint of `update`."""
+        return self.folder / f"step-{update:08d}"
+
+    def updates(self) -> list[int]:
+        """Updates that have a checkpoint, the earliest first. Anything else in the folder is let be."""
+        if not self.folder.is_dir():
+            return []
+        names = (_NAME.fullmatch(entry.name) for entry in self.folder.iterdir() if entry.is_dir())
+        return sorted(int(name[1]) for name in names if name)
+
+    def save(self, checkpoint: Checkpoint) -> Path:
+        """Save a checkpoint, in place of one of the same update; return its folder.
+
+        Raises:
+            RunError: it could not be written. All that was there before is untouched.
+        """
+        path = self.path(checkpoint.state.update)
+        aside = self._aside(path)
+        try:
+            self._sweep()
+            aside.mkdir(parents=True)
+            _write(aside, checkpoint)
+            if path.exists():
+                path.rename(self._aside(path, "-old"))
+            aside.rename(path)
+            _sync(self.folder)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise RunError(
+                f"{path} could not be written ({error}): the checkpoints before it are whole; "
+                "make room there and run the same command again."
+            ) from error
+        self._sweep()
+        return path
+
+    def load(self, update: int) -> Checkpoint:
+        """Load the checkpoint of `update` to the CPU.
+
+        Raises:
+            DamagedError: it is torn or was changed.
+            RunError: it does not exist, or a toolkit of another format version wrote it.
+        """
+        path = self.path(update)
+        state = self.state(update)
+        return Checkpoint(state, read_tensors(path / WEIGHTS), read_tensors(path / OPTIMIZER))
+
+    def state(self, update: int) -> TrainingState:
+        """The state of the checkpoint of `update`, whose files are compared with their checksums. Raises as `load`."""
+        path = self.path(update)
+        state, files = _read_state(path)
+        for name, expected in files.items():
+            _check_file(path / name, expected)
+        return state
+
+    def newest(self) -> tuple[Checkpoint | None, list[str]]:
+        """The newest whole checkpoint, if there is one, and a sentence for each newer one that is damaged."""
+        notices: list[str] = []
+        for update in reversed(self.updates()):
+            try:
+                return self.load(update), notices
+            except DamagedError as error:
+                notices.append(str(error))
+        return None, notices
+
+    def best(self, count: int) -> list[int]:
+        """The `count` best checkpoints by the metric of their training, the best first; of equal ones the earlier."""
+        found = []
+        for update in self.updates():
+            with contextlib.suppress(DamagedError):
+                state, _ = _read_state(self.path(update))
+                if state.value is not None:
+                    found.append((-state.value if HIGHER_IS_BETTER[state.metric] else state.value, update))
+        return [update for _, update in sorted(found)[:count]]
+
+    def prune(self, keep_last: int, keep_best: int) -> list[int]:
+        """Delete all but the newest `keep_last` and the best `keep_best` checkpoints; return the deleted updates."""
+        kept = {*self.updates()[-keep_last:], *self.best(keep_best)}
+        dropped = [update for update in self.updates() if update not in kept]
+        for update in dropped:
+            # Renamed first: what bears a checkpoint's name is whole at any moment.
+            self.path(update).rename(self._aside(self.path(update)))
+        self._sweep()
+        return dropped
+
+    def _aside(self, path: Path, suffix: str = "") -> Path:
+        return self.folder / f"{_ASIDE}{path.name}{suffix}"
+
+    def _sweep(self) -> None:
+        """Delete what an ended process left aside."""
+        for left in self.folder.glob(_ASIDE + "*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _write(folder: Path, checkpoint: Checkpoint) -> None:
+    write_tensors(folder / WEIGHTS, checkpoint.weights)
+    write_tensors(folder / OPTIMIZER, checkpoint.optimizer)
+    files = {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
+        for name in (WEIGHTS, OPTIMIZER)
+    }
+    content = {"version": VERSION, "state": checkpoint.state.to_json(), "files": files}
+    (folder / STATE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
+    for name in (WEIGHTS, OPTIMIZER, STATE):
+        _sync(folder / name)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    """Have the disk hold what was written: a file, or (where the system can) the names in a folder."""
+    if path.is_dir() and os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_state(path: Path) -> tuple[TrainingState, dict[str, dict[str, Any]]]:
+    if not path.is_dir():
+        raise RunError(f"{path} does not exist.")
+    try:
+        content = json.loads((path / STATE).read_text("utf-8"))
+        version = content["version"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path} is damaged: its {STATE} cannot be read.") from error
+    if version != VERSION:
+        raise RunError(
+            f"{path} has version {version} of the checkpoint format, but this toolkit reads version {VERSION}: "
+            "use the toolkit that wrote it."
+        )
+    try:
+        return TrainingState.from_json(content["state"]), dict(content["files"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedError(f"{path} is damaged: its {STATE} is not as this toolkit writes it.") from error
+
+
+def _check_file(path: Path, expected: Mapping[str, Any]) -> None:
+    if not path.is_file():
+        raise DamagedError(f"{path.parent} is damaged: {path.name} is missing.")
+    size = path.stat().st_size
+    if size != expected["bytes"]:
+        raise DamagedError(f"{path.parent} is damaged: {path.name} has {size} bytes, but had {expected['bytes']}.")
+    if sha256_of(path) != expected["sha256"]:
+        raise DamagedError(f"{path.parent} is damaged: {path.name} was changed after it was written.")
