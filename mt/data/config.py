@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 from mt.config import option
+from mt.errors import ConfigError
+from mt.text.config import Filters
 
 
 @dataclass(frozen=True)
@@ -28,41 +32,52 @@ class TestSet:
 
 
 @dataclass(frozen=True)
-class Filters:
-    """What is left out of the training text. Validation and test text are never filtered."""
-
-    max_length: int | None = option(250, help="most pieces a side, specials not counted, inclusive; null: no limit", ge=1)
-    max_ratio: float | None = option(None, help="longer side / shorter side in pieces, at most; null: no limit", ge=1)
-    identical: bool = option(False, help="drop pairs of which both sides are the same")
-    non_text: bool = option(False, help="drop pairs of which a side has no letter")
-
-
-@dataclass(frozen=True)
 class Download:
     """A file to fetch."""
 
-    url: str = option(help="where it lies")
-    to: Path = option(help="where it goes; of an archive, the folder for its members")
-    sha256: str | None = option(None, help="its checksum; null: reported at the first download")
-    members: tuple[str, ...] = option((), help="files to take out of a zip or tar archive; none: the file itself")
+    url: str = option(help="where it lies: an http or https address")
+    to: Path = option(help="where it goes; of an archive, the folder for itself and its members")
+    sha256: str | None = option(None, help="checksum, in hexadecimal; null: mt fetch reports it, to be pinned")
+    members: tuple[str, ...] = option((), help="files to take out of a zip or tar archive; none: no archive")
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"https?://[^/\s]+/\S+", self.url):
+            raise ConfigError(f"data.download: the url '{self.url}' must be like https://host/path, without spaces.")
+        if self.sha256 is not None and not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ConfigError(f"data.download: the sha256 '{self.sha256}' must be 64 digits of 0-9 and a-f.")
+        for member in self.members:
+            if PurePosixPath(member).is_absolute() or ".." in PurePosixPath(member).parts:
+                raise ConfigError(f"data.download: the member '{member}' must be a path in the archive, without '..'.")
+
+    @property
+    def file(self) -> Path:
+        """Where the file itself goes."""
+        return self.to / PurePosixPath(urlsplit(self.url).path).name if self.members else self.to
 
 
 @dataclass(frozen=True)
 class Split:
-    """Cut a tab-separated file of sentence pairs into train, valid and test text.
+    """Cut a tab-separated file of sentence pairs into the texts that train, valid and test name.
 
     Pairs that share a sentence, directly or through other pairs, go to the same part.
     """
 
-    tsv: Path = option(help="tab-separated pairs")
-    columns: tuple[int, ...] = option((1, 2), help="source and target column, counted from 1")
+    tsv: Path = option(help="tab-separated pairs, one a line; plain, gz, bz2, xz or zst")
+    columns: tuple[int, ...] = option((1, 2), help="source and target column, counted from 1", ge=1)
     valid: int = option(1000, help="pairs of the validation part", ge=1)
     test: int = option(1000, help="pairs of the test part", ge=1)
+
+    def __post_init__(self) -> None:
+        if len(set(self.columns)) != 2 or len(self.columns) != 2:
+            raise ConfigError(f"data.split.columns must be two different columns, but is {list(self.columns)}.")
 
 
 @dataclass(frozen=True)
 class Generate:
-    """Generate parallel phrases of locale data (Unicode CLDR through Babel, and num2words; extra `demo`)."""
+    """Generate phrases of locale data (Unicode CLDR through Babel, and num2words; extra `demo`) in two languages.
+
+    They go to the texts that train, valid and test name. The recipe's seed chooses the phrases.
+    """
 
     pairs: int = option(20000, help="training pairs", ge=1)
     held_out: int = option(500, help="pairs of the validation part, and of the test part", ge=1)
@@ -80,7 +95,29 @@ class DataConfig:
     dir: Path | None = option(None, help="folder of the prepared corpus; default: data/ in the run folder")
     filters: Filters = field(default_factory=Filters)
     dedup: bool = option(False, help="drop pairs that occurred before")
-    invalid: str = option("error", help="a pair with bytes that are not UTF-8: stop with its place, or drop it", choices=("error", "drop"))
+    invalid: str = option(
+        "error", help="a pair with bytes that are not UTF-8: stop with its place, or drop it", choices=("error", "drop")
+    )
     download: tuple[Download, ...] = option((), help="files that `mt fetch` brings")
-    split: Split | None = option(None, help="cut one file of pairs into train, valid and test text")
-    generate: Generate | None = option(None, help="generate the corpus")
+    split: Split | None = option(None, help="mt fetch cuts one file of pairs into the train, valid and test text")
+    generate: Generate | None = option(None, help="mt fetch generates the train, valid and test text")
+
+    def __post_init__(self) -> None:
+        if self.split and self.generate:
+            raise ConfigError("data.split and data.generate both write the train, valid and test text; take one out.")
+        if self.split or self.generate:
+            self._check_parts("data.split" if self.split else "data.generate")
+
+    def _check_parts(self, writer: str) -> None:
+        """One text each to write to, plain, and no file twice."""
+        one_each = len(self.train) == 1 and self.valid and [len(test.tgt) for test in self.test.values()] == [1]
+        if not one_each or not self.valid:
+            raise ConfigError(
+                f"{writer} writes one training, one validation and one test text: data.train must have one corpus, "
+                "data.valid must be there, and data.test must have one set with one reference."
+            )
+        files = [self.train[0].src, self.train[0].tgt, self.valid.src, self.valid.tgt]
+        files += [path for test in self.test.values() for path in (test.src, *test.tgt)]
+        for path in files:
+            if path.suffix in (".gz", ".bz2", ".xz", ".zst") or files.count(path) > 1:
+                raise ConfigError(f"{writer} writes six plain texts, but data.train, valid and test name {path}.")
