@@ -6,11 +6,13 @@ A new metric goes into `METRICS` of mt/scoring/metrics.py; nothing changes here.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mt.errors import ConfigError, DataError
 from mt.events import Event, Notice, Progress
+from mt.recipe import Recipe
 from mt.scoring.checks import strange, strange_references
 from mt.scoring.config import EvaluateConfig
 from mt.scoring.formulas import FloatArray
@@ -18,7 +20,12 @@ from mt.scoring.metrics import References, Score, Scorer
 from mt.scoring.report import Comparison, Evaluation, Expectation, System, TestResult
 from mt.scoring.significance import TESTS, bootstrap_interval
 from mt.scoring.tokenizers import tokenizer_for
-from mt.text.files import read_lines
+from mt.text.files import read_lines, write_json
+
+if TYPE_CHECKING:
+    import torch
+
+SCORES_FILE = "scores.json"  # in a run folder
 
 
 @dataclass(frozen=True)
@@ -48,16 +55,46 @@ def evaluate_files(
     Raises:
         ConfigError, MissingExtraError: settings; DataError: a file cannot be read or has another number of lines.
     """
-    config = config or EvaluateConfig()
-    tokenize = tokenizer_for(tgt_lang, config.tokenize)
-    result = yield from _evaluate(hypotheses, references, config, tokenize, name)
+    result = yield from _evaluate(hypotheses, references, config or EvaluateConfig(), tgt_lang, name)
     return Evaluation((result,))
 
 
+def evaluate_run(
+    recipe: Recipe, device: torch.device | str = "cpu", check: bool = False
+) -> Generator[Event, None, Evaluation]:
+    """Score a run on all test sets of its recipe, against the references' raw text; writes scores.json.
+
+    Tests are translated first where their translations are not up to date.
+
+    Args:
+        recipe: the run's effective recipe; the run folder is its `model_dir`.
+        device: where to translate.
+        check: compare with the scores that `evaluate.expect` promises.
+
+    Raises:
+        ConfigError: no test set; RunError: no trained model; DataError: a text is missing or has another number of lines.
+    """
+    if not recipe.data.test:
+        raise ConfigError("data.test names no test set: there is nothing to evaluate.")
+    from mt.translate import translate_tests
+
+    translations = yield from translate_tests(recipe, device)
+    results = []
+    for name, test in recipe.data.test.items():
+        work = _evaluate([translations[name]], test.tgt, recipe.evaluate, recipe.data.tgt_lang, name)
+        results.append((yield from work))
+    found = Evaluation(tuple(results))
+    if check:
+        found = replace(found, expectations=expectations(found, recipe.evaluate))
+    write_json(recipe.model_dir / SCORES_FILE, found.to_json())
+    return found
+
+
 def _evaluate(
-    hypotheses: Sequence[Path], references: Sequence[Path], config: EvaluateConfig, tokenize: str, name: str
+    hypotheses: Sequence[Path], references: Sequence[Path], config: EvaluateConfig, tgt_lang: str | None, name: str
 ) -> Generator[Event, None, TestResult]:
     """One test set."""
+    tokenize = tokenizer_for(tgt_lang, config.tokenize)
     if not hypotheses or not references:
         raise ConfigError("Evaluation needs at least one file of translations and one file of references.")
     systems, refs = _read(hypotheses), _read(references)
@@ -68,7 +105,7 @@ def _evaluate(
     for text in systems:
         for sentence in strange(text.name, text.lines, sets, tokenize):
             yield Notice(sentence)
-    scored = yield from _score(systems, sets, config, tokenize)
+    scored = yield from _score(systems, sets, config, tgt_lang)
     compared = len(systems) > 1 and config.paired in TESTS
     paired = f"paired {config.paired}, {config.trials} trials, seed {config.seed}" if compared else ""
     return TestResult(name, len(sets[0]), tuple(str(path) for path in references), scored, paired)
@@ -98,14 +135,14 @@ def _count(text: _Text) -> str:
 
 
 def _score(
-    systems: Sequence[_Text], references: References, config: EvaluateConfig, tokenize: str
+    systems: Sequence[_Text], references: References, config: EvaluateConfig, tgt_lang: str | None
 ) -> Generator[Event, None, tuple[System, ...]]:
     """Metric after metric, so that the references' statistics are computed once and one metric's are held at a time."""
     scores: list[list[Score]] = [[] for _ in systems]
     comparisons: list[list[Comparison]] = [[] for _ in systems]
     done, total = 0, len(systems) * len(config.metrics)
     for metric in config.metrics:
-        scorer = Scorer(metric, references, tokenize, config.lowercase)
+        scorer = config.build(metric, references, tgt_lang)
         baseline: FloatArray | None = None
         for index, text in enumerate(systems):
             yield Progress("evaluate", done, total, unit="scores", detail=f"{scorer.kind.label} of {text.name}")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from mt.config import option
 from mt.errors import ConfigError
-from mt.scoring.tokenizers import TOKENIZERS
+from mt.scoring.tokenizers import TOKENIZERS, tokenizer_for
+
+if TYPE_CHECKING:
+    from mt.scoring.metrics import References, Scorer
 
 METRIC_NAMES = ("bleu", "chrf", "chrf++", "ter")
 
@@ -53,3 +57,15 @@ class EvaluateConfig:
                         f"evaluate.expect.{test}.{metric} is not among evaluate.metrics ({', '.join(self.metrics)}): "
                         "a score that is not computed cannot be expected."
                     )
+
+    def build(self, metric: str, references: References, tgt_lang: str | None) -> Scorer:
+        """What scores translations in `metric` against `references`, a list a reference set.
+
+        Validation in training and `mt evaluate` both score with it, so that one translation has one score.
+
+        Raises:
+            MissingExtraError: the tokenizer's package is not installed; DataError: references of the wrong shape.
+        """
+        from mt.scoring.metrics import Scorer
+
+        return Scorer(metric, references, tokenizer_for(tgt_lang, self.tokenize), self.lowercase)
