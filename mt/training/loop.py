@@ -1,0 +1,201 @@
+"""The training loop: a generator of events over updates, validations and checkpoints. It sees ids, never text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from mt.data.batching import Batch
+from mt.errors import RunError
+from mt.events import Event
+from mt.objectives.cross_entropy import Loss
+from mt.training.checkpoint import Checkpoints
+from mt.training.config import TrainConfig
+from mt.training.optim import set_learning_rate
+from mt.training.precision import Precision
+from mt.training.schedules import Schedule
+from mt.training.snapshot import take
+from mt.training.state import TrainingState, due
+
+MAX_SKIPPED = 100
+"""Updates in a row without a finite gradient before training stops."""
+
+
+@dataclass(frozen=True)
+class StepDone(Event):
+    """One update. The sums stay on the device: reading them waits for it."""
+
+    state: TrainingState
+    loss: Tensor
+    """Smoothed loss, summed over `tokens`."""
+    nll: Tensor
+    """Negative log-likelihood in nats, summed over `tokens`."""
+    tokens: int
+    padded: int
+    """Positions computed, both sides, padding included."""
+    grad_norm: Tensor
+    learning_rate: float
+
+
+@dataclass(frozen=True)
+class Validated(Event):
+    """The scores of a validation; `is_best` by the recipe's metric."""
+
+    state: TrainingState
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class Saved(Event):
+    """A checkpoint is whole on disk."""
+
+    state: TrainingState
+
+
+@dataclass(frozen=True)
+class Stopped(Event):
+    """Training is over, or was asked to stop (`finished` False)."""
+
+    state: TrainingState
+    reason: str
+    finished: bool
+
+
+class TrainingBatches(Protocol):
+    """The training pairs, batch by batch."""
+
+    def __len__(self) -> int:
+        """Pairs of an epoch."""
+        ...
+
+    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch]:
+        """The batches of `epoch` from number `start_batch` on: a pure function of the two."""
+        ...
+
+
+@dataclass
+class Trainer:
+    """All that one training needs; `run` goes on from `state` until an end that `config` names."""
+
+    model: nn.Module
+    loss: Callable[[Batch], Loss]
+    """The objective of `model` on a batch."""
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    data: TrainingBatches
+    validate: Callable[[int], dict[str, float]] | None
+    """Update number -> scores of the model as it stands; must draw from no generator of the training."""
+    checkpoints: Checkpoints
+    config: TrainConfig
+    precision: Precision
+    generators: dict[str, torch.Generator]
+    state: TrainingState
+    should_stop: Callable[[], bool] = lambda: False
+    """Asked after each update; True saves a checkpoint and ends."""
+
+    def run(self) -> Generator[Event, None, Stopped]:
+        """Train. A checkpoint stands at the end, whatever the end was.
+
+        Raises:
+            RunError: no finite gradient for `MAX_SKIPPED` updates in a row; the last good checkpoint is untouched.
+        """
+        skipped_in_row = 0
+        while not (stop := self._end()):
+            for batches in self._updates():
+                before, started = self.state, time.monotonic()
+                done = self._update(batches)
+                skipped_in_row = skipped_in_row + 1 if done.state.skipped > before.skipped else 0
+                if skipped_in_row >= MAX_SKIPPED:
+                    raise RunError(
+                        f"Training stopped at update {self.state.update}: the loss was not a number for {MAX_SKIPPED} "
+                        "updates in a row; lower train.lr or set train.precision to fp32, and resume or start again."
+                    )
+                self._advance(done.state, started)
+                yield replace(done, state=self.state)
+                best = (yield from self._validate()) if due(self.config.valid_every, before, self.state) else False
+                if due(self.config.save_every, before, self.state) or (best and self.config.keep_best):
+                    yield from self._save()
+                if stop := self._end():
+                    break
+        if self.state.scored != self.state.update and stop.finished:
+            yield from self._validate()
+        if self.state.update and self.state.update not in self.checkpoints.updates():
+            yield from self._save()
+        stop = replace(stop, state=self.state)
+        yield stop
+        return stop
+
+    def _updates(self) -> Iterator[list[Batch]]:
+        """The rest of the running epoch, `accumulate` micro-batches at a time; the last update may have fewer."""
+        batches = iter(self.data.epoch(self.state.epoch, self.state.batch))
+        return iter(lambda: list(islice(batches, self.config.accumulate)), [])
+
+    def _update(self, batches: list[Batch]) -> StepDone:
+        """One update: the gradient of the loss summed over all micro-batches, divided once by their target tokens."""
+        tokens = [int(batch.tgt_mask.sum()) for batch in batches]
+        losses = [self._backward(batch, sum(tokens)) for batch in batches]
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or float("inf"), foreach=True)
+        rate = self.schedule(self.state.update + 1)
+        finite = bool(torch.isfinite(norm))
+        if finite:
+            set_learning_rate(self.optimizer, rate)
+            self.optimizer.step()
+        self.optimizer.zero_grad()
+        pairs = sum(batch.src.size(0) for batch in batches)
+        state = self.state.after_batches(len(batches), pairs, sum(tokens), len(self.data), skipped=not finite)
+        total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
+        padded = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
+        return StepDone(state, total, nll, sum(tokens), padded, norm, rate)
+
+    def _backward(self, batch: Batch, tokens: int) -> tuple[Tensor, Tensor]:
+        batch = batch.to(self.precision.device)
+        with self.precision.autocast():
+            loss = self.loss(batch)
+        torch.autograd.backward(loss.total / tokens)
+        return loss.total.detach(), loss.nll
+
+    def _advance(self, state: TrainingState, started: float) -> None:
+        self.state = replace(state, seconds=state.seconds + time.monotonic() - started)
+
+    def _validate(self) -> Generator[Event, None, bool]:
+        """Validate, where there is validation text; whether the scores are a new best."""
+        if self.validate is None:
+            return False
+        started, before = time.monotonic(), self.state
+        self.model.eval()
+        try:
+            scores = self.validate(self.state.update)
+        finally:
+            self.model.train()
+        self._advance(self.state.after_validation(scores), started)
+        is_best = self.state.best.get(self.config.metric) != before.best.get(self.config.metric)
+        yield Validated(self.state, is_best)
+        return is_best
+
+    def _save(self) -> Iterable[Event]:
+        started = time.monotonic()
+        self.checkpoints.save(take(self.state, self.model, self.optimizer, self.generators))
+        self.checkpoints.prune(self.config.keep_last, self.config.keep_best)
+        self._advance(self.state, started)
+        yield Saved(self.state)
+
+    def _end(self) -> Stopped | None:
+        """Why training is over, in the order of the recipe's keys; None while it goes on."""
+        state, config = self.state, self.config
+        ends = {
+            f"train.max_steps {config.max_steps} reached": config.max_steps and state.update >= config.max_steps,
+            f"train.max_epochs {config.max_epochs} reached": config.max_epochs and state.epoch >= config.max_epochs,
+            f"train.max_time {config.max_time} reached": config.max_time and state.seconds >= config.max_time.value,
+            f"no better {config.metric} in {config.patience} validations": config.patience
+            and state.bad_validations >= config.patience,
+        }
+        for reason, reached in ends.items():
+            if reached:
+                return Stopped(state, reason, finished=True)
+        return Stopped(state, "asked to stop", finished=False) if self.should_stop() else None
