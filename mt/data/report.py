@@ -1,0 +1,144 @@
+"""What preparation tells: how many pairs were read, kept and dropped and why, and how well the vocabularies fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mt.data.encoding import SideCounts
+
+SHOWN = 40
+"""Most left-out characters that the text lists; report.json has all."""
+HIGH_UNKNOWN_RATE = 0.05
+
+
+@dataclass
+class CorpusCounts:
+    """Pairs of one training corpus."""
+
+    name: str
+    read: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> int:
+        """Pairs left."""
+        return self.read - sum(self.dropped.values())
+
+    def add(self, read: int, dropped: dict[str, int]) -> None:
+        """Add the counts of some more pairs."""
+        self.read += read
+        for reason, count in dropped.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+
+@dataclass
+class SideReport:
+    """One side of the training text as read, before any filter, and its vocabulary."""
+
+    vocab_size: int
+    counts: SideCounts
+
+    @property
+    def unknown_rate(self) -> float:
+        """Unknown pieces of all pieces."""
+        return self.counts.unknown / max(self.counts.pieces, 1)
+
+    @property
+    def left_out_share(self) -> float:
+        """Occurrences of characters without a piece, of all characters."""
+        return sum(self.counts.left_out.values()) / max(self.counts.characters, 1)
+
+    def lines(self, side: str) -> list[str]:
+        """The report in words."""
+        counts = self.counts
+        said = [
+            f"{side}: {counts.pieces} pieces in {counts.lines} lines, vocabulary of {self.vocab_size}, "
+            f"{counts.unknown} unknown ({self.unknown_rate:.3%})"
+        ]
+        if counts.left_out:
+            shown = " ".join(character for character, _ in counts.left_out.most_common(SHOWN))
+            more = len(counts.left_out) - SHOWN
+            rest = f" and {more} more" if more > 0 else ""
+            said.append(
+                f"{side}: {len(counts.left_out)} characters have no piece ({self.left_out_share:.4%} of the text): "
+                f"{shown}{rest}"
+            )
+        if counts.changed:
+            said.append(f"{side}: normalisation changed {counts.changed} lines")
+        if counts.markers:
+            said.append(f"{side}: {counts.markers} lines hold U+2581, which becomes a space")
+        return said
+
+    def as_mapping(self) -> dict[str, Any]:
+        """For report.json; the characters by falling frequency."""
+        left_out = dict(sorted(self.counts.left_out.items(), key=lambda item: (-item[1], item[0])))
+        shares = {"unknown_rate": self.unknown_rate, "left_out_share": self.left_out_share}
+        return {"vocab_size": self.vocab_size, **asdict(self.counts), "left_out": left_out, **shares}
+
+    @classmethod
+    def from_mapping(cls, mapping: dict[str, Any]) -> SideReport:
+        """The inverse of `as_mapping`."""
+        names = SideCounts().__dict__
+        counts = {name: mapping[name] for name in names if name != "left_out"}
+        return cls(mapping["vocab_size"], SideCounts(**counts, left_out=Counter(mapping["left_out"])))
+
+
+@dataclass
+class PrepareReport:
+    """What `prepare` returns."""
+
+    folder: Path
+    corpora: list[CorpusCounts]
+    src: SideReport
+    tgt: SideReport
+    valid: int
+    """Pairs of the validation text; 0 where there is none."""
+    up_to_date: bool = False
+    """Nothing had to be done."""
+
+    @property
+    def read(self) -> int:
+        """Training pairs read."""
+        return sum(corpus.read for corpus in self.corpora)
+
+    @property
+    def kept(self) -> int:
+        """Training pairs left."""
+        return sum(corpus.kept for corpus in self.corpora)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Training pairs dropped, for each reason that occurred."""
+        total: Counter[str] = Counter()
+        for corpus in self.corpora:
+            total.update(corpus.dropped)
+        return dict(total)
+
+    def lines(self) -> list[str]:
+        """The report in words."""
+        said = [f"{self.kept} of {self.read} training pairs kept{reasons(self.dropped)}"]
+        if len(self.corpora) > 1:
+            said += [f"  {one.name}: {one.kept} of {one.read}{reasons(one.dropped)}" for one in self.corpora]
+        said.append(f"{self.valid} validation pairs")
+        return said + self.src.lines("source") + self.tgt.lines("target")
+
+    def as_mapping(self) -> dict[str, Any]:
+        """For report.json."""
+        corpora = [{**asdict(corpus), "kept": corpus.kept} for corpus in self.corpora]
+        totals = {"read": self.read, "kept": self.kept, "dropped": self.dropped, "valid": self.valid}
+        return {**totals, "corpora": corpora, "src": self.src.as_mapping(), "tgt": self.tgt.as_mapping()}
+
+    @classmethod
+    def from_mapping(cls, mapping: dict[str, Any], folder: Path) -> PrepareReport:
+        """The report of an earlier preparation, found up to date."""
+        corpora = [CorpusCounts(corpus["name"], corpus["read"], corpus["dropped"]) for corpus in mapping["corpora"]]
+        src, tgt = SideReport.from_mapping(mapping["src"]), SideReport.from_mapping(mapping["tgt"])
+        return cls(folder, corpora, src, tgt, mapping["valid"], up_to_date=True)
+
+
+def reasons(dropped: dict[str, int]) -> str:
+    """`: 3 too long, 1 source empty`, or nothing."""
+    return (": dropped " + ", ".join(f"{count} {reason}" for reason, count in dropped.items())) if dropped else ""
