@@ -60,7 +60,7 @@ def evaluate_files(
 
 
 def evaluate_run(
-    recipe: Recipe, device: torch.device | str = "cpu", check: bool = False
+    recipe: Recipe, device: torch.device | str = "auto", checkpoint: str | None = None, check: bool = False
 ) -> Generator[Event, None, Evaluation]:
     """Score a run on all test sets of its recipe, against the references' raw text; writes scores.json.
 
@@ -69,16 +69,17 @@ def evaluate_run(
     Args:
         recipe: the run's effective recipe; the run folder is its `model_dir`.
         device: where to translate.
+        checkpoint: a checkpoint of the run in place of its final model.
         check: compare with the scores that `evaluate.expect` promises.
 
     Raises:
-        ConfigError: no test set; RunError: no trained model; DataError: a text is missing or has another number of lines.
+        ConfigError: no test set; RunError: no trained model; DataError: a text is missing or of another length.
     """
     if not recipe.data.test:
         raise ConfigError("data.test names no test set: there is nothing to evaluate.")
     from mt.translate import translate_tests
 
-    translations = yield from translate_tests(recipe, device)
+    translations = yield from translate_tests(recipe, device, checkpoint)
     results = []
     for name, test in recipe.data.test.items():
         work = _evaluate([translations[name]], test.tgt, recipe.evaluate, recipe.data.tgt_lang, name)

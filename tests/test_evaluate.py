@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 import pytest
 
+from mt.data.config import DataConfig, TestSet
 from mt.errors import ConfigError, DataError, MissingExtraError
-from mt.evaluate import evaluate_files, expectations
-from mt.events import Notice, Progress, finish
+from mt.evaluate import evaluate_files, evaluate_run, expectations
+from mt.events import Event, Notice, Progress, finish
+from mt.recipe import Recipe
 from mt.scoring.config import EvaluateConfig, Expected
 from mt.scoring.report import Evaluation, Expectation, table
+from mt.training.config import TrainConfig
 
 MAT = "the cat sat on the mat"
 PARK = "there is a dog in the park"
@@ -296,3 +299,41 @@ def test_an_expected_metric_must_be_measured() -> None:
     )
     with pytest.raises(ConfigError, match=r"^evaluate\.metrics must name at least one of bleu, chrf, chrf\+\+, ter\.$"):
         EvaluateConfig(metrics=())
+
+
+def test_a_run_is_scored_on_all_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults 95 and 102: against all references, as raw text; scores.json says the same."""
+    translated = {"one": written(tmp_path / "one.en", [MAT, PARK]), "two": written(tmp_path / "two.en", [MAT, PARK])}
+    refs = [written(tmp_path / "a", [MAT, GARDEN]), written(tmp_path / "b", [GARDEN, PARK])]
+    source = written(tmp_path / "source.de", ["ja", "nein"])
+    recipe = Recipe(
+        name="toy",
+        model_dir=tmp_path / "run",
+        data=DataConfig(
+            src_lang="de",
+            tgt_lang="en",
+            train=(),
+            test={"one": TestSet(source, (refs[0],)), "two": TestSet(source, tuple(refs))},
+        ),
+        train=TrainConfig(max_steps=1),
+        evaluate=EvaluateConfig(expect={"one": {"bleu": Expected(95.0)}, "two": {"bleu": Expected(95.0)}}),
+    )
+
+    def translate_tests(*arguments: object) -> Generator[Event, None, dict[str, Path]]:
+        assert arguments == (recipe, "cpu", None)
+        yield Progress("translate", 2)
+        return translated
+
+    monkeypatch.setattr("mt.translate.translate_tests", translate_tests)
+    found = finish(evaluate_run(recipe, "cpu", check=True))
+    assert [test.systems[0].score("bleu").value for test in found.tests] == pytest.approx([89.4204, 100.0], abs=1e-4)
+    assert [one.kept for one in found.expectations] == [False, True]
+    assert json.loads((tmp_path / "run" / "scores.json").read_text("utf-8")) == found.to_json()
+    assert finish(evaluate_run(recipe, "cpu")).expectations == ()
+
+
+def test_a_recipe_without_tests(tmp_path: Path) -> None:
+    data = DataConfig(src_lang="de", tgt_lang="en", train=())
+    recipe = Recipe(name="toy", model_dir=tmp_path / "run", data=data, train=TrainConfig(max_steps=1))
+    with pytest.raises(ConfigError, match=r"^data\.test names no test set: there is nothing to evaluate\.$"):
+        finish(evaluate_run(recipe))
