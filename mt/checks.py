@@ -19,15 +19,17 @@ _NAME = re.compile(r"\w[\w.+-]*")
 
 
 def check_recipe(recipe: Recipe, stage: str) -> None:
-    """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or after it."""
+    """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or later."""
     check_names(recipe)
     check_ties(recipe)
     check_validation(recipe)
-    check_evaluation(recipe)
+    check_expected(recipe)
     check_parts(recipe)
     check_folder(recipe, "model_dir", recipe.model_dir)
     if recipe.data.dir is not None:
         check_folder(recipe, "data.dir", recipe.data.dir)
+    if stage in ("train", "evaluate", "run"):
+        tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)  # its package may be missing
     if stage == "prepare" or (stage == "run" and not can_fetch(recipe)):
         check_files(recipe)
 
@@ -56,9 +58,9 @@ def check_files(recipe: Recipe) -> None:
         if not path.is_file():
             what = "is a folder, not a file" if path.is_dir() else "there is no such file"
             hint = "; mt fetch brings it" if can_fetch(recipe) and not path.is_dir() else ""
-            raise DataError(f"{_cite(recipe, key)}{key}: {_written(recipe, key, path)}: {what}{hint}.")
+            raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: {what}{hint}.")
         if not os.access(path, os.R_OK):
-            raise DataError(f"{_cite(recipe, key)}{key}: {_written(recipe, key, path)}: it may not be read.")
+            raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: it may not be read.")
 
 
 def check_names(recipe: Recipe) -> None:
@@ -68,10 +70,10 @@ def check_names(recipe: Recipe) -> None:
     for key, name in named:
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"{_cite(recipe, key)}{key}: '{name}' becomes part of a file's name; use letters, digits, _, -, + and dots."
+                f"{_at(recipe, key)}: '{name}' becomes part of a file's name; use letters, digits and _ - + ."
             )
     if not recipe.data.train:
-        raise ConfigError(f"{_cite(recipe, 'data.train')}data.train is an empty list; name at least one corpus.")
+        raise ConfigError(f"{_at(recipe, 'data.train')} is an empty list; name at least one corpus.")
 
 
 def check_ties(recipe: Recipe) -> None:
@@ -79,8 +81,8 @@ def check_ties(recipe: Recipe) -> None:
     tie = recipe.model.tie
     if tie in ("src_tgt", "all") and not recipe.tokenizer.shared:
         raise ConfigError(
-            f"{_cite(recipe, 'model.tie', 'tokenizer.shared')}model.tie {tie} makes source and target embeddings one, but "
-            "tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
+            f"{recipe.origin.cite('model.tie', 'tokenizer.shared')}model.tie {tie} makes the embeddings of source and target "
+            "one, but tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
         )
 
 
@@ -96,17 +98,16 @@ def check_validation(recipe: Recipe) -> None:
     }
     for key, (needed, value) in needs.items():
         if needed:
-            raise ConfigError(f"{_cite(recipe, key)}{key} {value} needs a validation text: give data.valid.")
+            raise ConfigError(f"{_at(recipe, key)} {value} needs a validation text: give data.valid.")
 
 
-def check_evaluation(recipe: Recipe) -> None:
-    """Scores can be computed, and each that is expected is one that is."""
-    tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)
+def check_expected(recipe: Recipe) -> None:
+    """Each test that a score is expected of is there."""
     for name in recipe.evaluate.expect:
         if name not in recipe.data.test:
             known = ", ".join(recipe.data.test) or "none"
             key = f"evaluate.expect.{name}"
-            raise ConfigError(f"{_cite(recipe, key)}{key} names no test set; data.test has {known}.")
+            raise ConfigError(f"{_at(recipe, key)} names no test set; data.test has {known}.")
 
 
 def check_parts(recipe: Recipe) -> None:
@@ -116,7 +117,7 @@ def check_parts(recipe: Recipe) -> None:
         same = trained.get(os.path.realpath(path))
         if same is not None and not key.startswith("data.train."):
             raise ConfigError(
-                f"{_cite(recipe, key)}{key} and {same} are the same file ({path}): a score on text that was trained on "
+                f"{_at(recipe, key)} and {same} are the same file ({path}): a score on text that was trained on "
                 "tells nothing."
             )
 
@@ -125,17 +126,17 @@ def check_folder(recipe: Recipe, key: str, folder: Path) -> None:
     """The folder is there or can be made, and can be written into."""
     shown = _written(recipe, key, folder)
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it is a file, but must be a folder or absent.")
+        raise ConfigError(f"{_at(recipe, key)}: {shown}: it is a file, but must be a folder or absent.")
     parent = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not parent.is_dir():
-        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it cannot be made, {parent} is a file.")
+        raise ConfigError(f"{_at(recipe, key)}: {shown}: it cannot be made, {parent} is a file.")
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(f"{_cite(recipe, key)}{key}: {shown}: it cannot be written, {parent} is protected.")
+        raise ConfigError(f"{_at(recipe, key)}: {shown}: it cannot be written, {parent} is protected.")
 
 
-def _cite(recipe: Recipe, *keys: str) -> str:
-    """The place of the first key that was written; of a single reference, that of the key without its number."""
-    return recipe.origin.cite(*keys, *(key.rpartition(".")[0] for key in keys))
+def _at(recipe: Recipe, key: str) -> str:
+    """Place and key path; of a single reference without brackets, the place of its list."""
+    return f"{recipe.origin.cite(key, key.rpartition('.')[0])}{key}"
 
 
 def _written(recipe: Recipe, key: str, path: Path) -> str:

@@ -112,7 +112,8 @@ def dump(mapping: Mapping[str, Any]) -> str:
     import yaml
 
     node = yaml.SafeDumper(io.StringIO(), sort_keys=False).represent_data(mapping)
-    for _, block in node.value:
+    for key, block in node.value:
+        _set_style(key)
         _set_style(block)
     text: str = yaml.serialize(node, Dumper=yaml.SafeDumper, allow_unicode=True, width=2**20)
     return text
@@ -121,8 +122,12 @@ def dump(mapping: Mapping[str, Any]) -> str:
 def _set_style(node: Any) -> bool:
     """Blocks and lists of blocks one key a line; lists and blocks of few single values on one. Returns if single."""
     if node.id == "scalar":
+        if not node.value.isprintable():
+            node.style = '"'  # line ends of all kinds are escaped, not folded
         return True
     entries = [value for _, value in node.value] if node.id == "mapping" else node.value
+    for key, _ in node.value if node.id == "mapping" else ():
+        _set_style(key)
     singles = [_set_style(entry) for entry in entries]
     node.flow_style = all(singles) and len(entries) <= 4
     return False

@@ -134,7 +134,7 @@ def _compose(text: str, file: str) -> Any:
             loader.dispose()
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(f"{file}, line {line}: the character U+{ord(error.character):04X} is not allowed.") from None
+        raise ConfigError(f"{file}, line {line}: the character U+{error.character:04X} is not allowed.") from None
     except yaml.MarkedYAMLError as error:
         raise ConfigError(f"{file}{_line(error)}: {_problem(error)}.") from None
 
