@@ -17,21 +17,21 @@ Result = TypeVar("Result")
 Lines = Mapping[type[Event], Callable[[Any], "str | None"]]
 
 
-def draw(work: Generator[Event, None, Result], lines: Lines | None = None) -> Result:
+def draw(work: Generator[Event, None, Result], lines: Lines | None = None, bars: bool = True) -> Result:
     """Run `work` to its end, show its events, and return its result.
 
-    `lines` turns further kinds of events into a line, or None to say nothing.
+    `lines` turns further kinds of events into a line, or None to say nothing; without `bars` there is none at all.
     """
-    with closing(work), Screen(lines or {}) as screen:
+    with closing(work), Screen(lines or {}, bars) as screen:
         return finish(work, screen.show)
 
 
 class Screen:
     """One progress bar at a time, and lines above it."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: Lines, bars: bool) -> None:
         self.lines: dict[type[Event], Callable[[Any], str | None]] = {Notice: _notice, **lines}
-        self.terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.terminal = bars and sys.stderr is not None and sys.stderr.isatty()
         self.bar: tqdm[Any] | None = None
         self.label = ""
 

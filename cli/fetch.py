@@ -32,7 +32,6 @@ def fetch(recipe: str, overrides: Sequence[str], source: Path | None) -> None:
         mt fetch multi30k-en-de
     """
     from mt.fetch import fetch as fetch_corpora
-
     from mt.recipe import load_recipe
 
     report = draw(fetch_corpora(load_recipe(recipe, overrides), source))

@@ -54,8 +54,8 @@ def mt() -> None:
     \b
         mt run quickstart
 
-    Results go to standard output, all else to standard error. Exit codes: 0 done, 2 something to mend (one sentence
-    says what), 130 interrupted.
+    Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed, 2
+    something to mend (one sentence says what), 130 interrupted.
     """
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+path = click.Path(path_type=Path)
 recipe = click.argument("recipe", metavar="RECIPE")
 _SET_HELP = "Override a key of the recipe, such as train.lr=3e-4; may be given several times, and wins over the file."
 
@@ -51,3 +53,8 @@ def stacked(*decorators: Callable[[Command], Command]) -> Callable[[Command], Co
 
 
 machine = stacked(device, threads)
+
+
+def as_overrides(keys: Mapping[str, object]) -> list[str]:
+    """Options that stand for keys of the recipe, as KEY=VALUE; None was not given."""
+    return [f"{key}={value}" for key, value in keys.items() if value is not None]

@@ -39,7 +39,7 @@ class Origin(dict[str, Written]):
     def cite(self, *keys: str) -> str:
         """`FILE, line N: ` of the first of `keys` that was written, the command line's before a file's; or ''."""
         places = [self[key].place.text for key in keys if key in self]
-        places.sort(key=lambda text: not text.startswith("-o "))
+        places.sort(key=lambda text: not text.startswith(("-o ", "--set ")))
         return f"{places[0]}: " if places else ""
 
 

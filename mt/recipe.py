@@ -20,8 +20,9 @@ from mt.search.config import DecodeConfig
 from mt.synonyms import SYNONYMS
 from mt.text.config import TokenizerConfig
 from mt.training.config import TrainConfig
-from mt.yaml_tree import Block, Items, Scalar, Tree, merge, override, plant, read_yaml
+from mt.yaml_tree import Block, Items, Place, Scalar, Tree, merge, override, plant, read_yaml
 
+_SUFFIXES = (".yaml", ".yml")
 RECIPE_FILE = "recipe.yaml"  # in a run folder
 
 
@@ -59,14 +60,15 @@ def shipped_recipes() -> dict[str, Path]:
     return {path.stem: path for path in sorted(shipped_folder().glob("*.yaml"))}
 
 
-def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = (), flag: str = "-o") -> Recipe:
     """Read a recipe file or a shipped recipe, lay `KEY=VALUE` overrides over it, and check each key.
 
-    Raises ConfigError: one sentence with file, line (or `-o ...`), key path, and what is allowed.
+    Raises ConfigError: one sentence with file, line (or `-o ...`: the override after `flag`), key path, and what is
+    allowed.
     """
     tree: Tree = _read(_find(str(path_or_name), Path()), ())
     for text in overrides:
-        tree = override(tree, text, Path.cwd())
+        tree = override(tree, text, Path.cwd(), flag)
     assert isinstance(tree, Block)
     recipe, origin = build(Recipe, _lay_preset(tree), SYNONYMS)
     return replace(recipe, origin=origin)
@@ -75,7 +77,7 @@ def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = ()) -> Reci
 def _find(name: str, folder: Path) -> Path:
     """A path where it looks like one (a folder or .yaml in it), else a shipped recipe's name, else a path after all."""
     path = folder / Path(name).expanduser()
-    if Path(name).suffix in (".yaml", ".yml") or len(Path(name).parts) > 1:
+    if Path(name).suffix in _SUFFIXES or len(Path(name).parts) > 1:
         if path.is_dir():
             raise ConfigError(
                 f"'{name}' is a folder; a recipe is a YAML file. Of a run folder it is {path / RECIPE_FILE}."
@@ -154,5 +156,22 @@ def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """The effective recipe of a run folder, wherever that was moved; its corpora need not exist any more."""
     file = Path(run).expanduser() / RECIPE_FILE
     if not file.is_file():
-        raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}).")
-    return load_recipe(file, overrides)
+        hint = "; the run folder of a recipe is its model_dir" if Path(run).suffix in _SUFFIXES else ""
+        raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}){hint}.")
+    return load_recipe(file, overrides, "--set")
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """The part of a recipe that scoring files takes."""
+
+    evaluate: EvaluateConfig = option(factory=EvaluateConfig, help="evaluate: how translations are scored")
+
+
+def load_evaluate_config(overrides: Sequence[str]) -> EvaluateConfig:
+    """The `evaluate` block without a recipe: defaults under `evaluate.KEY=VALUE` overrides."""
+    tree: Tree = Block({}, Place("-o", Path.cwd()))
+    for text in overrides:
+        tree = override(tree, text, Path.cwd())
+    assert isinstance(tree, Block)
+    return build(_Scoring, tree, SYNONYMS)[0].evaluate

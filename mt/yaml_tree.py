@@ -194,10 +194,10 @@ def plant(value: Any, place: Place) -> Tree:
     return Scalar(str(value), place, quoted=isinstance(value, str))
 
 
-def override(tree: Tree, text: str, base: Path) -> Tree:
+def override(tree: Tree, text: str, base: Path, flag: str = "-o") -> Tree:
     """Lay `KEY=VALUE` (dots lead into blocks, numbers into lists) over `tree`. Raises ConfigError that cites it."""
     key, equals, value = text.partition("=")
-    place = Place(f"-o {text}", base)
+    place = Place(f"{flag} {text}", base)
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"{place}: write KEY=VALUE, such as train.lr=3e-4 or data.train.0.src=corpus.en.")

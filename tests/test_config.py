@@ -126,14 +126,15 @@ def test_keys_stay_as_written() -> None:
         ("max_tokens: 3", "unknown key max_tokens; did you mean inner.size?"),
         ("Max_Tokens: 3", "unknown key Max_Tokens; did you mean inner.size?"),
         ("size: 3", "unknown key size; did you mean inner.size?"),
-        ("qqq: 3", "unknown key qqq; known here: name, inner, maybe, limit, flag, kind, kinds, pair, paths, texts, table, "
-         "every."),
+        ("qqq: 3", "unknown key qqq; known here: name, inner, maybe, limit, flag, kind, kinds, pair, paths, texts, "
+         "table, every."),
         ("inner: {size: 13}", "inner.size (13) does not go with inner.rate (0.5)."),
         ("kind: a\nkind: b", "the key kind is given twice (first: r.yaml, line 2)."),
         ("inner:\n\tsize: 3", "there is a tab; indent with spaces."),
         ("kind: &here a", "anchors and aliases are not used in recipes."),
         ("kind: !!str a", "the tag !!str is not used in recipes."),
-        ("kind: !!python/object/apply:os.system [a]", "the tag !!python/object/apply:os.system is not used in recipes."),
+        ("kind: !!python/object/apply:os.system [a]",
+         "the tag !!python/object/apply:os.system is not used in recipes."),
         ("? [a]\n: b", "a key must be a word, but is a list or a mapping."),
         ("kind: " + "[" * 50, "it is nested too deeply."),
         ("kind: a: b", "not valid YAML: mapping values are not allowed here."),

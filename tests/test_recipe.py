@@ -102,8 +102,8 @@ def test_ties_across_two_vocabularies(folder: Path, tie: str) -> None:
     """Fault 29."""
     recipe = load_recipe(folder / "recipe.yaml", [f"model.tie={tie}", "tokenizer.shared=false"])
     assert refused(recipe) == (
-        f"-o model.tie={tie}: model.tie {tie} makes the embeddings of source and target one, but tokenizer.shared is false: "
-        "set tokenizer.shared to true, or model.tie to output or none."
+        f"-o model.tie={tie}: model.tie {tie} makes the embeddings of source and target one, but "
+        "tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
     )
     check_recipe(load_recipe(folder / "recipe.yaml", ["model.tie=output", "tokenizer.shared=false"]), "prepare")
 
@@ -118,7 +118,8 @@ def test_ties_across_two_vocabularies(folder: Path, tie: str) -> None:
         (["data.valid=null", "train.average={of: best, n: 2}", "train.keep_best=2"],
          "-o train.average={of: best, n: 2}: train.average.of best needs a validation text: give data.valid."),
         (["evaluate.expect={other: {bleu: {value: 3}}}"],
-         "-o evaluate.expect={other: {bleu: {value: 3}}}: evaluate.expect.other names no test set; data.test has held_out."),
+         "-o evaluate.expect={other: {bleu: {value: 3}}}: evaluate.expect.other names no test set; data.test has "
+         "held_out."),
         (["data.tgt_lang=d/e"],
          "-o data.tgt_lang=d/e: data.tgt_lang: 'd/e' becomes part of a file's name; use letters, digits and _ - + ."),
         (["data.train=[]"], "-o data.train=[]: data.train is an empty list; name at least one corpus."),
@@ -132,8 +133,8 @@ def test_blocks_that_contradict_each_other(folder: Path, overrides: list[str], s
 def test_text_that_is_trained_on_is_not_held_out(folder: Path) -> None:
     recipe = load_recipe(folder / "recipe.yaml", [f"data.valid.src={folder}/data/../data/train.en"])
     assert refused(recipe).endswith(
-        f"data.valid.src and data.train.0.src are the same file ({folder}/data/../data/train.en): a score on text that was "
-        "trained on tells nothing."
+        f"data.valid.src and data.train.0.src are the same file ({folder}/data/../data/train.en): a score on text "
+        "that was trained on tells nothing."
     )
 
 
@@ -211,7 +212,8 @@ def test_presets_lie_under_the_keys_of_the_recipe(folder: Path, preset: str) -> 
     [
         ("max_tokens", "train.batch_tokens"), ("batch_type", "train.batch_tokens"), ("lr_scheduler", "train.schedule"),
         ("warmup_steps", "train.schedule.warmup"), ("d_model", "model.dim"), ("lenpen", "decode.length_penalty"),
-        ("beam", "decode.beam_size"), ("src_lang", "data.src_lang"), ("lr", "train.lr"), ("batch_tokns", "train.batch_tokens"),
+        ("beam", "decode.beam_size"), ("src_lang", "data.src_lang"), ("lr", "train.lr"),
+        ("batch_tokns", "train.batch_tokens"),
     ],
 )  # fmt: skip
 def test_names_of_other_tools_and_of_other_blocks(folder: Path, key: str, meant: str) -> None:

@@ -1,0 +1,78 @@
+"""`mt translate`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from io import BufferedIOBase
+from pathlib import Path
+from typing import cast
+
+import click
+
+from cli import options
+from cli.draw import draw
+
+FORMATS = ("text", "jsonl")
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.option("-i", "--input", "source", type=options.path, metavar="FILE", help="Source text.  [default: stdin]")
+@click.option("-o", "--output", "target", type=options.path, metavar="FILE", help="Translations.  [default: stdout]")
+@click.option("--beam-size", type=click.IntRange(min=1), help="Hypotheses kept a step.  [default: the recipe's]")
+@click.option("--n-best", type=click.IntRange(min=1), help="Translations a line.  [default: the recipe's]")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text: a line for each translation, n of them with --n-best; jsonl: a JSON object for each source "
+    "line, with scores.",
+)
+@options.checkpoint
+@options.long_overrides
+@options.machine
+def translate(
+    run: str,
+    source: Path | None,
+    target: Path | None,
+    beam_size: int | None,
+    n_best: int | None,
+    style: str,
+    checkpoint: str | None,
+    overrides: Sequence[str],
+    device: str,
+    threads: int | None,
+) -> None:
+    """Translate lines of text with the model in the run folder RUN.
+
+    N lines in give N lines out, in order; a blank line stays blank. Lines leave as soon as they are translated. A file
+    is read compressed or not, and FILE of --output has its name only when it is whole.
+
+    \b
+    Examples:
+        echo "Good morning." | mt translate runs/quickstart
+        mt translate runs/quickstart -i test.en -o test.de --beam-size 8
+        mt translate runs/quickstart --n-best 3 --format jsonl < test.en
+    """
+    from mt.recipe import load_run_recipe
+
+    keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
+    decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
+    from mt.device import pick_device
+    from mt.translate import check_paths, load, translate_stream
+
+    check_paths(source, target)
+    translator = load(run, checkpoint, draw(pick_device(device, threads)), decode)
+    work = translate_stream(translator, source or _binary(sys.stdin), target or _binary(sys.stdout), style)
+    draw(work, bars=target is not None or not sys.stdout.isatty())
+
+
+def _binary(stream: object) -> BufferedIOBase:
+    """The bytes under a standard stream."""
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        raise click.UsageError("standard input or output is closed; give --input and --output.")
+    return cast("BufferedIOBase", buffer)
