@@ -39,10 +39,12 @@ def _zstd() -> Decompressor:
     return cast(Decompressor, zstandard.ZstdDecompressor().decompressobj())
 
 
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # the first block, or the end of an empty file; a text may begin "BZh"
+
 # First bytes of a member -> name of the format and what decompresses one member. Zstandard has frames to skip, too.
 CODECS: dict[bytes, tuple[str, Callable[[], Decompressor]]] = {
     b"\x1f\x8b": ("gzip", _gzip),
-    b"BZh": ("bzip2", bz2.BZ2Decompressor),
+    **{b"BZh%d" % k + block: ("bzip2", bz2.BZ2Decompressor) for k in range(1, 10) for block in _BZIP2_BLOCKS},
     b"\xfd7zXZ\x00": ("xz", lzma.LZMADecompressor),
     b"\x28\xb5\x2f\xfd": ("zstd", _zstd),
     **{bytes([0x50 + k]) + b"\x2a\x4d\x18": ("zstd", _zstd) for k in range(16)},
