@@ -86,6 +86,12 @@ class EncodedPairs:
     keys: NDArray[np.uint64]
     """A hash of each kept pair where duplicates are to be dropped, else empty."""
 
+    def keep(self, mask: NDArray[np.bool_]) -> int:
+        """Keep only the pairs where `mask` (kept pairs,) is True; how many went."""
+        self.src.keep(mask)
+        self.tgt.keep(mask)
+        return len(mask) - int(mask.sum())
+
 
 @dataclass(frozen=True)
 class Encoder:

@@ -27,6 +27,10 @@ class CorpusCounts:
         """Pairs left."""
         return self.read - sum(self.dropped.values())
 
+    def summary(self) -> str:
+        """`3 of 4 pairs left: 1 too long`."""
+        return left(self.kept, self.read, self.dropped)
+
     def add(self, read: int, dropped: dict[str, int]) -> None:
         """Add the counts of some more pairs."""
         self.read += read
@@ -94,8 +98,10 @@ class PrepareReport:
     corpora: list[CorpusCounts]
     src: SideReport
     tgt: SideReport
-    valid: int
+    valid: int = 0
     """Pairs of the validation text; 0 where there is none."""
+    valid_empty: int = 0
+    """Validation pairs of which a side is empty."""
     up_to_date: bool = False
     """Nothing had to be done."""
 
@@ -117,18 +123,31 @@ class PrepareReport:
             total.update(corpus.dropped)
         return dict(total)
 
+    def summary(self) -> str:
+        """`3 of 4 pairs left: 1 too long`."""
+        return left(self.kept, self.read, self.dropped)
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> list[str]:
         """The report in words."""
-        said = [f"{self.kept} of {self.read} training pairs kept{reasons(self.dropped)}"]
+        said = [self.summary()]
         if len(self.corpora) > 1:
-            said += [f"  {one.name}: {one.kept} of {one.read}{reasons(one.dropped)}" for one in self.corpora]
+            said += [f"  {one.name}: {one.summary()}" for one in self.corpora]
         said.append(f"{self.valid} validation pairs")
         return said + self.src.lines("source") + self.tgt.lines("target")
 
     def as_mapping(self) -> dict[str, Any]:
         """For report.json."""
         corpora = [{**asdict(corpus), "kept": corpus.kept} for corpus in self.corpora]
-        totals = {"read": self.read, "kept": self.kept, "dropped": self.dropped, "valid": self.valid}
+        totals = {
+            "read": self.read,
+            "kept": self.kept,
+            "dropped": self.dropped,
+            "valid": self.valid,
+            "valid_empty": self.valid_empty,
+        }
         return {**totals, "corpora": corpora, "src": self.src.as_mapping(), "tgt": self.tgt.as_mapping()}
 
     @classmethod
@@ -136,9 +155,26 @@ class PrepareReport:
         """The report of an earlier preparation, found up to date."""
         corpora = [CorpusCounts(corpus["name"], corpus["read"], corpus["dropped"]) for corpus in mapping["corpora"]]
         src, tgt = SideReport.from_mapping(mapping["src"]), SideReport.from_mapping(mapping["tgt"])
-        return cls(folder, corpora, src, tgt, mapping["valid"], up_to_date=True)
+        return cls(folder, corpora, src, tgt, mapping["valid"], mapping["valid_empty"], up_to_date=True)
 
 
-def reasons(dropped: dict[str, int]) -> str:
-    """`: 3 too long, 1 source empty`, or nothing."""
-    return (": dropped " + ", ".join(f"{count} {reason}" for reason, count in dropped.items())) if dropped else ""
+def left(kept: int, read: int, dropped: dict[str, int]) -> str:
+    """How many pairs are left, and how many went for which reason."""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
+    return f"{kept} of {read} pairs left" + (f": {reasons}" if reasons else "")
+
+
+def warnings(report: PrepareReport) -> list[str]:
+    """What in a report the person should look into."""
+    said = []
+    for name, side in (("source", report.src), ("target", report.tgt)):
+        if side.unknown_rate > HIGH_UNKNOWN_RATE:
+            said.append(
+                f"{side.unknown_rate:.1%} of the {name} pieces are unknown: is the vocabulary that of this text and "
+                "side? A larger vocab_size, character_coverage: 1 or byte_fallback: true keeps more of it."
+            )
+        if side.counts.markers:
+            said.append(f"{side.counts.markers} {name} lines hold U+2581 (▁), which becomes a space")
+    if report.valid_empty:
+        said.append(f"{report.valid_empty} validation pairs have an empty side; they are kept as they are")
+    return said

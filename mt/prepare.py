@@ -1,0 +1,263 @@
+"""`mt prepare`: raw text to a subword model and a binarised corpus.
+
+    report = finish(prepare(recipe))
+
+The prepared folder is written aside and takes its name when it is whole. It holds the tokenizer, the ids of both sides
+(`mt.data.store`), the raw validation text, and report.json. Where neither the input files nor the settings that matter
+have changed since, nothing is done again; else a notice says what has.
+
+Training pairs pass the recipe's filters. Validation pairs never do: an empty line among them stays a pair, with nothing
+before its end mark, and a notice counts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Generator
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from mt.config import to_mapping
+from mt.data.assembly import SplitWriter, copy_lines
+from mt.data.encoding import Encoder, SideCounts, encode_blocks
+from mt.data.inputs import InputFile, as_mappings, changes, look_at
+from mt.data.report import CorpusCounts, PrepareReport, SideReport, warnings
+from mt.data.sampling import sample_lines
+from mt.data.seen import Seen
+from mt.data.store import FORMAT, MANIFEST, VERSION, Store
+from mt.errors import DataError, MtError
+from mt.events import Event, Notice, Progress
+from mt.recipe import Recipe
+from mt.text.corpus import read_pair_blocks
+from mt.text.files import read_json, write_json
+from mt.text.folders import locked, write_folder_aside
+from mt.text.tokenizer import Tokenizers
+
+REPORT = "report.json"
+PAIRS_A_WORKER = 50_000
+"""Fewer are not worth starting a process for, which takes a third of a second."""
+
+
+def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None, PrepareReport]:
+    """Make the prepared corpus in the folder `recipe.data_dir`, or find that it is up to date.
+
+    The result does not depend on `workers`, processes that encode (default: one a processor, none for little text).
+    Raises `DataError` for text that cannot be used, `ConfigError` for settings that do not fit it, and `RunError` where
+    another preparation is at work; the folder is as it was then.
+    """
+    folder = Path(recipe.data_dir)
+    _refuse_foreign(folder)
+    with locked(folder, "mt prepare"):
+        earlier = yield from _open_earlier(folder)
+        settings, tokenizers = _settings(recipe), _reused(recipe)
+        if tokenizers:
+            settings["tokenizer.reuse"] = tokenizers.fingerprint
+        inputs = look_at(_input_files(recipe), earlier.manifest if earlier else None)
+        if earlier:
+            if not (changed := changes(earlier.manifest, inputs, settings)):
+                yield Notice(f"{folder} is up to date: neither its text nor its settings have changed")
+                return PrepareReport.from_mapping(read_json(folder / REPORT), folder)
+            yield Notice(f"preparing {folder} again: {'; '.join(changed)}")
+        totals = yield from _count(recipe)
+        with write_folder_aside(folder) as aside:
+            tokenizers = tokenizers or (yield from _learn(recipe, sum(totals)))
+            work = _Preparation(recipe, settings, inputs, totals, tokenizers, aside)
+            report = yield from work.run(_workers(workers, sum(totals)))
+    report.folder = folder
+    for text in warnings(report):
+        yield Notice(text)
+    return report
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Only what an earlier preparation made is ever replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; the prepared corpus needs a folder: name another one as data.dir.")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        raise DataError(f"{folder} holds files that mt prepare did not make; name another folder as data.dir.")
+
+
+def _open_earlier(folder: Path) -> Generator[Event, None, Store | None]:
+    """The earlier preparation, where there is a whole one."""
+    if not (folder / MANIFEST).is_file():
+        return None
+    try:
+        store = Store.open(folder)
+        store.verify()
+        PrepareReport.from_mapping(read_json(folder / REPORT), folder)
+    except (MtError, KeyError, TypeError) as error:
+        yield Notice(f"preparing {folder} again: {error}")
+        return None
+    return store
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    """Key path -> value of all that the prepared corpus depends on, beside the text."""
+    tokenizer = to_mapping(recipe.tokenizer)
+    resamples = bool(tokenizer.pop("dropout") or tokenizer.pop("alpha"))
+    tokenizer.pop("alpha", None)
+    if recipe.tokenizer.reuse:
+        tokenizer = {key: tokenizer[key] for key in ("type", "shared", "reuse")}
+    data = {"dedup": recipe.data.dedup, "invalid": recipe.data.invalid}
+    return {
+        **{f"tokenizer.{key}": value for key, value in tokenizer.items()},
+        **{f"data.filters.{key}": value for key, value in to_mapping(recipe.data.filters).items()},
+        **{f"data.{key}": value for key, value in data.items()},
+        "keeping text for segmentation in training": resamples,
+        "the version of sentencepiece": version("sentencepiece"),
+    }
+
+
+def _reused(recipe: Recipe) -> Tokenizers | None:
+    reuse = recipe.tokenizer.reuse
+    return Tokenizers.reuse(recipe.tokenizer, reuse) if reuse else None
+
+
+def _input_files(recipe: Recipe) -> dict[str, Path]:
+    """Key path -> file of all text that preparation reads."""
+    files: dict[str, Path] = {}
+    for index, text in enumerate(recipe.data.train):
+        files |= {f"data.train.{index}.src": text.src, f"data.train.{index}.tgt": text.tgt}
+    if recipe.data.valid:
+        files |= {"data.valid.src": recipe.data.valid.src, "data.valid.tgt": recipe.data.valid.tgt}
+    return files
+
+
+def _count(recipe: Recipe) -> Generator[Event, None, list[int]]:
+    """Read all text once: pairs of each training corpus. What cannot be used is refused here, with nothing written."""
+    if recipe.data.valid:
+        valid = read_pair_blocks(recipe.data.valid.src, recipe.data.valid.tgt)
+        if not sum(len(block.lines()) for block in chain.from_iterable(valid)):
+            raise DataError(f"{recipe.data.valid.src} has no lines; validation needs at least one pair.")
+    totals: list[int] = []
+    for text in recipe.data.train:
+        total = 0
+        for pair in read_pair_blocks(text.src, text.tgt):
+            for block in pair if recipe.data.invalid == "error" else ():
+                block.lines()
+            total += len(pair[0])
+            yield Progress("reading", sum(totals) + total)
+        totals.append(total)
+    return totals
+
+
+def _learn(recipe: Recipe, total: int) -> Generator[Event, None, Tokenizers]:
+    config = recipe.tokenizer
+    lines = min(total, config.sample_size)
+    yield Notice(f"learning a {config.type} vocabulary from {lines} of {total} lines a side")
+    sides = [[text.src for text in recipe.data.train], [text.tgt for text in recipe.data.train]]
+    samples = [sample_lines(paths, total, config.sample_size) for paths in sides]
+    origins = [", ".join(map(str, paths)) for paths in sides]
+    return Tokenizers.train(config, samples[0], samples[1], (origins[0], origins[1]))
+
+
+def _workers(asked: int | None, pairs: int) -> int:
+    if asked is not None:
+        return max(asked, 1)
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(available, pairs // PAIRS_A_WORKER))
+
+
+class _Preparation:
+    """One preparation at work in the folder aside."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        settings: dict[str, Any],
+        inputs: list[InputFile],
+        totals: list[int],
+        tokenizers: Tokenizers,
+        folder: Path,
+    ) -> None:
+        self.recipe, self.settings, self.inputs, self.totals = recipe, settings, inputs, totals
+        self.tokenizers, self.folder = tokenizers, folder
+        self.corpus = self._corpus_id()
+        self.files: dict[str, dict[str, Any]] = {}
+        self.splits: dict[str, dict[str, int]] = {}
+        self.report = PrepareReport(
+            folder,
+            [CorpusCounts(text.name or text.src.name) for text in recipe.data.train],
+            SideReport(len(tokenizers.src), SideCounts()),
+            SideReport(len(tokenizers.tgt), SideCounts()),
+        )
+
+    def run(self, workers: int) -> Generator[Event, None, PrepareReport]:
+        """Write all files; the report."""
+        self.tokenizers.save(self.folder / "tokenizer")
+        yield from self._train(workers)
+        self._valid()
+        self._refuse_moving()
+        write_json(self.folder / REPORT, self.report.as_mapping())
+        write_json(self.folder / MANIFEST, self._manifest())
+        return self.report
+
+    def _corpus_id(self) -> str:
+        """Equal for equal inputs, settings and vocabularies, so that preparing twice gives the same bytes."""
+        checksums = [file.sha256 for file in self.inputs]
+        parts = [VERSION, self.settings, checksums, self.tokenizers.fingerprint]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+    def _train(self, workers: int) -> Generator[Event, None, None]:
+        data, keep_text = self.recipe.data, self.recipe.tokenizer.resamples
+        encoder = Encoder(data.filters, data.invalid == "drop", data.dedup, keep_text)
+        blocks = chain.from_iterable(read_pair_blocks(text.src, text.tgt) for text in data.train)
+        seen = Seen()
+        corpora = list(zip(self.report.corpora, self.totals, strict=True))
+        with SplitWriter(self.folder, "train", self.tokenizers, self.corpus, keep_text) as writer:
+            for block in encode_blocks(encoder, self.folder / "tokenizer", blocks, workers):
+                if data.dedup and (repeated := block.keep(seen.add(block.keys))):
+                    block.dropped["duplicate pair"] = repeated
+                writer.append(block)
+                while corpora[0][0].read == corpora[0][1]:
+                    del corpora[0]
+                corpora[0][0].add(block.read, block.dropped)
+                self.report.src.counts.add(block.src.counts)
+                self.report.tgt.counts.add(block.tgt.counts)
+                yield Progress("encoding", self.report.read, sum(self.totals))
+            if not writer.pairs:
+                raise DataError(
+                    f"{self.report.summary()}; there is nothing to train on: loosen data.filters or give other text."
+                )
+            self.files |= writer.close()
+        self.splits["train"] = {"pairs": writer.pairs}
+
+    def _valid(self) -> None:
+        valid = self.recipe.data.valid
+        if not valid:
+            return
+        encoder = Encoder(None, False, False, False)
+        with SplitWriter(self.folder, "valid", self.tokenizers, self.corpus, False) as writer:
+            for block in encode_blocks(encoder, self.folder / "tokenizer", read_pair_blocks(valid.src, valid.tgt), 1):
+                writer.append(block)
+                self.report.valid_empty += int(((block.src.lengths == 0) | (block.tgt.lengths == 0)).sum())
+            self.files |= writer.close()
+        self.files |= copy_lines(valid.src, self.folder, "valid.src.txt")
+        self.files |= copy_lines(valid.tgt, self.folder, "valid.tgt.txt")
+        self.report.valid = writer.pairs
+        self.splits["valid"] = {"pairs": writer.pairs}
+
+    def _refuse_moving(self) -> None:
+        """What was read several times was the same text each time."""
+        for file in self.inputs:
+            stat = Path(file.path).stat()
+            if (stat.st_size, stat.st_mtime_ns) != (file.bytes, file.mtime_ns):
+                raise DataError(f"{file.key}: {file.path} changed while it was read; prepare again when it is whole.")
+
+    def _manifest(self) -> dict[str, Any]:
+        src, tgt = self.tokenizers.src, self.tokenizers.tgt
+        sizes = {"src_size": len(src), "tgt_size": len(tgt), "shared": self.tokenizers.shared}
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "corpus": self.corpus,
+            "tokenizer": {"type": src.type, "fingerprint": self.tokenizers.fingerprint, **sizes},
+            "splits": self.splits,
+            "files": self.files,
+            "settings": self.settings,
+            "inputs": as_mappings(self.inputs),
+        }
