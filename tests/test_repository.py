@@ -20,6 +20,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mt.pipeline",),
     ("mt.train",),
     ("mt.prepare", "mt.translate", "mt.evaluate", "mt.fetch", "mt.estimate"),
+    ("mt.translator",),
     ("mt.checks",),  # of a whole recipe, before a stage starts
     ("mt.recipe", "mt.training", "mt.corpora", "mt.interop"),
     ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),

@@ -49,7 +49,7 @@ def beam_search(
     while beam.tokens.numel():
         log_probs, state = step(beam.tokens, state)
         rows = beam.advance(log_probs)
-        if rows is not None:
+        if rows is not None and len(rows):
             state = state.select(rows)
     return beam.trace.best(len(limits), config.n_best)
 

@@ -38,3 +38,8 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         if self.n_best > self.beam_size:
             raise ConfigError(f"decode.n_best ({self.n_best}) must not be above decode.beam_size ({self.beam_size}).")
+
+    def limit(self, source_pieces: int) -> int:
+        """Most pieces of a translation of a source of `source_pieces`, the end mark not counted."""
+        relative = int(self.max_length_ratio * source_pieces) + 50
+        return relative if self.max_length is None else min(self.max_length, relative)

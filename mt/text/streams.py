@@ -1,0 +1,63 @@
+"""Lines that arrive while one is waiting for them: standard input, from a file, a pipe or a person."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from io import BufferedIOBase, UnsupportedOperation
+from pathlib import Path
+
+from mt.text.files import Block
+
+PAUSE = 0.05
+"""Seconds without input after which the lines that are there are taken to be all for now."""
+
+
+def arriving_blocks(stream: BufferedIOBase, name: str, most: int) -> Iterator[Block]:
+    """Blocks of `most` lines; of fewer where the input pauses, so that a line can be answered before the next comes.
+
+    `name` is what errors call the stream. A line is there when its LF has come, or the end of the input.
+    """
+    held, ended, line, offset = b"", False, 1, 0
+    while held or not ended:
+        if not ended:
+            held, ended = _gather(stream, held, most)
+        count, end = _whole_lines(held, most)
+        if ended and count < most:
+            end = len(held)
+        mark = 3 if offset == 0 and held.startswith(b"\xef\xbb\xbf") else 0
+        if end > mark:
+            yield Block(Path(name), held[mark:end], line, offset + mark)
+        held, line, offset = held[end:], line + count, offset + end
+
+
+def _gather(stream: BufferedIOBase, held: bytes, most: int) -> tuple[bytes, bool]:
+    """Read on after `held` until there are `most` lines, or some and a pause, or the end; whether it is the end."""
+    chunks, count = [held], held.count(b"\n")
+    while count < most and not (count and _pauses(stream)):
+        chunk = stream.read1(1 << 16)
+        if not chunk:
+            return b"".join(chunks), True
+        chunks.append(chunk)
+        count += chunk.count(b"\n")
+    return b"".join(chunks), False
+
+
+def _pauses(stream: BufferedIOBase) -> bool:
+    try:
+        return not select.select([stream.fileno()], [], [], PAUSE)[0]
+    except UnsupportedOperation:  # bytes in memory, which never pause
+        return False
+    except OSError:  # a system where only sockets can be asked: what has come is all for now
+        return True
+
+
+def _whole_lines(data: bytes, most: int) -> tuple[int, int]:
+    """How many line feeds `data` has, up to `most`, and the place after the last of those."""
+    end = 0
+    for count in range(most):
+        found = data.find(b"\n", end)
+        if found < 0:
+            return count, end
+        end = found + 1
+    return most, end

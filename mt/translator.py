@@ -1,0 +1,190 @@
+"""The translator: a model, its tokenizers and a search, from lines of text to translations.
+
+    translator = load("runs/quickstart")
+    for translation in translator.translate(["Good morning."]):
+        print(translation.text, translation.score)
+
+Lines go through in windows, so that memory does not grow with the input. Inside a window they are sorted by length and
+batched by tokens; outside nothing of that shows: translation k belongs to line k, and is the same in any company. A
+blank line (white space only, or nothing that the tokenizer keeps) stays blank without asking the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from mt.data.batching import by_length, collate_source
+from mt.device import pick_device
+from mt.errors import RunError
+from mt.events import finish
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.recipe import load_run_recipe
+from mt.search.config import DecodeConfig
+from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.searches import SEARCHES
+from mt.text.tokenizer import Tokenizers
+from mt.training.checkpoint import WEIGHTS, Checkpoints
+from mt.training.snapshot import load_weights
+from mt.training.weights import read_tensors
+
+WINDOW = 1024
+"""Most lines that are translated together."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A translation of a line, one of several."""
+
+    text: str
+    score: float
+    """What translations are ranked by: `log_prob` divided by the length penalty."""
+    log_prob: float
+    """Sum of the natural log-probabilities of the pieces and of the end mark."""
+    truncated: bool = False
+    """Cut at the length limit, before its end."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The best translation of the line `source`, described as an `Alternative` is, and the next best."""
+
+    source: str
+    text: str
+    score: float
+    log_prob: float
+    truncated: bool = False
+    alternatives: tuple[Alternative, ...] = ()
+    """The next best, at most `n_best` - 1, each with another text."""
+    cut_from: int | None = None
+    """Pieces of a source that had more than `decode.max_source_length`, so that only its start was translated."""
+
+
+class Translator:
+    """A model, its tokenizers and the settings of the search; the model must be on `device` already."""
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        tokenizers: Tokenizers,
+        config: DecodeConfig | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.model = model
+        self.tokenizers = tokenizers
+        self.config = config or DecodeConfig()
+        self.device = torch.device(device)
+
+    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
+        """Translate lines, in their order; `lines` is read a window ahead, never as a whole."""
+        lines = iter(lines)
+        while window := list(islice(lines, WINDOW)):
+            yield from self.translate_window(window)
+
+    def translate_window(self, lines: Sequence[str]) -> list[Translation]:
+        """Translate lines that are all there; time to the first is that to the last."""
+        pieces = self.tokenizers.src.encode_batch(lines)
+        most = self.config.max_source_length
+        sources = [ids[:most] if line.strip() else [] for line, ids in zip(lines, pieces, strict=True)]
+        full = [number for number, ids in enumerate(sources) if ids]
+        found = [[Alternative("", 0.0, 0.0)] for _ in lines]
+        for number, hypotheses in zip(full, self._search_all([sources[number] for number in full]), strict=True):
+            found[number] = self._alternatives(hypotheses)
+        return [
+            _translation(line, best, others, len(ids) if 0 < len(kept) < len(ids) else None)
+            for line, (best, *others), ids, kept in zip(lines, found, pieces, sources, strict=True)
+        ]
+
+    def _search_all(self, sources: Sequence[list[int]]) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, in batches of like lengths."""
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        lengths = np.array([len(ids) for ids in sources], dtype=np.int64)
+        with torch.inference_mode(), evaluating(self.model):
+            for batch in by_length(lengths, lengths, self.config.batch_tokens) if len(sources) else ():
+                hypotheses = self._search([sources[number] for number in batch])
+                for number, of_source in zip(batch, hypotheses, strict=True):
+                    found[number] = of_source
+        return found
+
+    def _search(self, sources: Sequence[list[int]]) -> list[list[Hypothesis]]:
+        """The hypotheses of each source of a batch."""
+        src, mask = collate_source(sources, self.tokenizers.src.pad, self.tokenizers.src.eos)
+        limits = torch.tensor([self.config.limit(len(ids)) for ids in sources], device=self.device)
+        tgt = self.tokenizers.tgt
+        symbols = Symbols(tgt.bos, tgt.eos, tgt.pad, len(tgt))
+        # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.
+        kept = self.config.beam_size if self.config.n_best > 1 else 1
+        config = replace(self.config, n_best=kept)
+        state = self.model.start(src.to(self.device), mask.to(self.device))
+        return SEARCHES[config.search](self.model.step, state, limits, symbols, config)
+
+    def _alternatives(self, hypotheses: Sequence[Hypothesis]) -> list[Alternative]:
+        """The best `n_best` with different texts; a text is one line, whatever pieces the model chose."""
+        texts = self.tokenizers.tgt.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
+        best: dict[str, Alternative] = {}
+        for text, found in zip(texts, hypotheses, strict=True):
+            line = text.replace("\n", " ").replace("\r", " ")
+            best.setdefault(line, Alternative(line, found.score, found.log_prob, found.truncated))
+        return list(best.values())[: self.config.n_best]
+
+
+def _translation(line: str, best: Alternative, others: Sequence[Alternative], cut_from: int | None) -> Translation:
+    return Translation(line, best.text, best.score, best.log_prob, best.truncated, tuple(others), cut_from)
+
+
+@contextmanager
+def evaluating(model: torch.nn.Module) -> Iterator[None]:
+    """The model without dropout, and afterwards as it was, whatever happens in between."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)
+
+
+def load(
+    run: str | Path,
+    checkpoint: str | None = None,
+    device: str | torch.device = "auto",
+    decode: DecodeConfig | None = None,
+) -> Translator:
+    """Load a run folder for translation; nothing else than the folder is needed, and no code in it is run.
+
+    Args:
+        run: the run folder.
+        checkpoint: `best`, `last` or the name of a folder in checkpoints/; None: the final model.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        decode: settings of the search, in place of the recipe's.
+
+    Raises:
+        RunError: there is no such run, model or checkpoint; ConfigError: no such device; DataError: damaged tokenizer.
+    """
+    folder = Path(run).expanduser()
+    recipe = load_run_recipe(folder)
+    place = finish(pick_device(device)) if isinstance(device, str) else device
+    tokenizers = Tokenizers.load(folder / "tokenizer")
+    model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
+    load_weights(model, read_tensors(weights_file(folder, checkpoint)))
+    return Translator(model.to(place), tokenizers, decode or recipe.decode, place)
+
+
+def weights_file(run: Path, checkpoint: str | None) -> Path:
+    """The file with the weights of the final model or of a checkpoint."""
+    if checkpoint is None:
+        if not (run / WEIGHTS).is_file():
+            raise RunError(f"{run} has no final model: let mt train end, or choose a checkpoint (best, last, ...).")
+        return run / WEIGHTS
+    checkpoints = Checkpoints(run)
+    names = {checkpoints.path(update).name: update for update in checkpoints.updates()}
+    for name, found in (("last", checkpoints.updates()[-1:]), ("best", checkpoints.best(1))):
+        names.update((name, update) for update in found)
+    if checkpoint not in names:
+        raise RunError(f"{run} has no checkpoint '{checkpoint}'; there are: {', '.join(names) or 'none'}.")
+    return checkpoints.path(names[checkpoint]) / WEIGHTS

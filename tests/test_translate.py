@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mt.data.config import DataConfig, ParallelText, TestSet
+from mt.errors import DataError, RunError
+from mt.events import Event, Notice, Progress, finish
+from mt.recipe import Recipe
+from mt.search.config import DecodeConfig
+from mt.translate import FORMATS, Translated, Translator, check_paths, translate_stream, translate_tests
+from tests.translators import copied, copier, run_folder
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def stream(data: bytes, translator: Translator | None = None, format: str = "text") -> bytes:
+    out = io.BytesIO()
+    finish(translate_stream(translator or copier(), io.BytesIO(data), out, format))
+    return out.getvalue()
+
+
+def notices(data: bytes, translator: Translator) -> list[str]:
+    events: list[Event] = []
+    finish(translate_stream(translator, io.BytesIO(data), io.BytesIO()), events.append)
+    return [event.text for event in events if isinstance(event, Notice)]
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [(b"a\nb", 2), (b"a\nb\n", 2), (b"a\nb\n\n", 3), (b"", 0), (b"\n", 1), (b"a\r\nb\r\n", 2), (b"a\rb\n", 1)],
+)
+def test_n_lines_in_are_n_lines_out_each_with_one_line_feed(given: bytes, lines: int, tmp_path: Path) -> None:
+    """Faults 15, 2 and 3; from a stream and from a file."""
+    (tmp_path / "in").write_bytes(given)
+    finish(translate_stream(copier(), tmp_path / "in", tmp_path / "out"))
+    out = stream(given)
+    assert out == (tmp_path / "out").read_bytes()
+    assert out.count(b"\n") == lines
+    assert out == b"" or out.endswith(b"\n")
+    assert b"\r" not in out
+
+
+def test_a_nul_byte_shifts_nothing() -> None:
+    """Fault 5."""
+    assert stream(b"a\x00b c\nd e\n").split(b"\n")[1:] == [b"d e", b""]
+
+
+@pytest.mark.parametrize("n_best", [2, 3])
+def test_n_best_text_has_n_lines_a_line(n_best: int) -> None:
+    """Fault 74: k groups in order; a blank line, and a space with fewer translations, give empty lines."""
+    out = stream(b"a b\n\nc\n", copier(DecodeConfig(beam_size=4, n_best=n_best))).split(b"\n")[:-1]
+    assert len(out) == 3 * n_best
+    assert out[0] == b"a b"
+    assert out[n_best : 2 * n_best] == [b""] * n_best
+    assert out[2 * n_best] == b"c"
+
+
+def test_fewer_translations_than_asked_for_leave_empty_lines() -> None:
+    translator = copier(DecodeConfig(beam_size=3, n_best=3, max_length=1))
+    translator.tokenizers.tgt.pieces[4:] = ["a"] * len(translator.tokenizers.tgt.pieces[4:])
+    assert len(stream(b"a\n", translator).split(b"\n")) == 4
+
+
+def test_jsonl_carries_scores() -> None:
+    """Fault 92."""
+    [line] = stream(b"a b\n", format="jsonl").splitlines()
+    found: dict[str, Any] = json.loads(line)
+    assert list(found) == ["source", "translation", "score", "log_prob", "truncated"]
+    assert (found["source"], found["translation"], found["truncated"]) == ("a b", "a b", False)
+    assert found["score"] == pytest.approx(found["log_prob"] / 3)
+
+
+def test_jsonl_carries_the_n_best() -> None:
+    lines = stream(b"a b\n\n", copier(DecodeConfig(n_best=2)), "jsonl").splitlines()
+    first, blank = map(json.loads, lines)
+    assert first["n_best"][0]["translation"] == first["translation"] == "a b"
+    assert len(first["n_best"]) == 2
+    assert first["n_best"][0]["score"] > first["n_best"][1]["score"]
+    assert blank["n_best"] == [{"translation": "", "score": 0.0, "log_prob": 0.0, "truncated": False}]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_text_is_utf8_whatever_it_holds(format: str) -> None:
+    out = stream("a \U0001f600 \u2028 b\n".encode(), format=format)
+    assert out.count(b"\n") == 1
+    assert "\u2047".encode() in out
+
+
+def test_a_cut_source_is_named() -> None:
+    """Fault 84."""
+    data = b"a\n" + b"b " * 5000 + b"\nc\n"
+    assert notices(data, copier(DecodeConfig(beam_size=1, max_source_length=100))) == [
+        "Line 2 has 5000 pieces; only the first 100 were translated (decode.max_source_length)."
+    ]
+
+
+def test_cut_translations_are_counted() -> None:
+    """Fault 83."""
+    one = notices(b"\na\n", copier(DecodeConfig(beam_size=1, max_length=5), endless=True))
+    assert one == [
+        "Cut: the translation of line 2 was ended by the length limit (decode.max_length, decode.max_length_ratio)."
+    ]
+    two = notices(b"\na\nb\n", copier(DecodeConfig(beam_size=1, max_length=5), endless=True))
+    assert two == [
+        "Cut: 2 translations were ended by the length limit, the first that of line 2 "
+        "(decode.max_length, decode.max_length_ratio)."
+    ]
+
+
+def test_progress_and_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mt.translate.WINDOW", 2)
+    events: list[Event] = []
+    report = finish(translate_stream(copier(), io.BytesIO(b"a\nb\nc\n"), io.BytesIO()), events.append)
+    assert report == Translated(3, 0)
+    assert events == [Progress("translate", 2), Progress("translate", 3)]
+
+
+def test_bytes_that_are_not_utf8_are_named_and_earlier_lines_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 17."""
+    monkeypatch.setattr("mt.translate.WINDOW", 1)
+    out = io.BytesIO()
+    with pytest.raises(DataError) as raised:
+        finish(translate_stream(copier(), io.BytesIO(b"a\nb \xe9\n"), out))
+    assert str(raised.value) == (
+        "standard input, line 2, byte offset 4: 0xE9 is not UTF-8; convert the file to UTF-8 or mend the line."
+    )
+    assert out.getvalue() == b"a\n"
+
+
+def test_compressed_input(tmp_path: Path) -> None:
+    (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
+    finish(translate_stream(copier(), tmp_path / "in.gz", tmp_path / "out"))
+    assert (tmp_path / "out").read_bytes() == b"a\nb\n"
+
+
+def test_a_file_is_never_its_own_translation(tmp_path: Path) -> None:
+    """Fault 119: by name, through a link, and through a hard link."""
+    source = tmp_path / "a.txt"
+    source.write_bytes(b"a\n")
+    (tmp_path / "soft").symlink_to(source)
+    (tmp_path / "hard").hardlink_to(source)
+    for target in (source, tmp_path / "soft", tmp_path / "hard", tmp_path / "." / "a.txt"):
+        with pytest.raises(DataError) as raised:
+            finish(translate_stream(copier(), source, target))
+        assert (
+            str(raised.value) == f"{target} is the source text {source} itself; name another file for the translations."
+        )
+    assert source.read_bytes() == b"a\n"
+
+
+def test_impossible_files_are_refused_by_name(tmp_path: Path) -> None:
+    """Fault 119."""
+    source = tmp_path / "a.txt"
+    source.write_bytes(b"a\n")
+    absent = tmp_path / "absent"
+    for arguments, sentence in (
+        ((source, tmp_path), f"{tmp_path} is a folder; name a file for the translations."),
+        ((source, absent / "b"), f"{absent / 'b'} cannot be written: there is no folder {absent}; make it first."),
+        ((absent, None), f"{absent} cannot be translated: no such file."),
+        ((tmp_path, None), f"{tmp_path} cannot be translated: it is a folder."),
+    ):
+        with pytest.raises(DataError) as raised:
+            check_paths(*arguments)
+        assert str(raised.value) == sentence
+    check_paths(source, tmp_path / "new")
+    check_paths(None, None)
+
+
+def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a\n")
+    (tmp_path / "old").write_bytes(b"old\n")
+    (tmp_path / "link").symlink_to(tmp_path / "old")
+    finish(translate_stream(copier(), tmp_path / "a", tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "old").read_bytes() == b"a\n"
+
+
+def test_an_interrupted_job_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 90."""
+    monkeypatch.setattr("mt.translate.WINDOW", 1)
+    (tmp_path / "in").write_bytes(b"a\nb\n")
+    (tmp_path / "out").write_bytes(b"old\n")
+    work = translate_stream(copier(), tmp_path / "in", tmp_path / "out")
+    next(work)
+    with pytest.raises(KeyboardInterrupt):
+        work.throw(KeyboardInterrupt())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+    assert (tmp_path / "out").read_bytes() == b"old\n"
+
+
+PROGRAM = """
+import sys
+from mt.events import finish
+from mt.translate import translate_stream
+from tests.translators import copier
+from mt.search.config import DecodeConfig
+finish(translate_stream(copier(DecodeConfig(beam_size=1)), sys.stdin.buffer, sys.stdout.buffer))
+"""
+
+
+@pytest.fixture
+def talker() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that copies its standard input by `translate_stream`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_each_line_is_answered_before_the_next_is_sent(talker: subprocess.Popen[bytes]) -> None:
+    """Fault 89."""
+    assert talker.stdin
+    assert talker.stdout
+    for line in (b"a b\n", b"\n", b"c\n"):
+        talker.stdin.write(line)
+        talker.stdin.flush()
+        assert talker.stdout.readline() == line
+    talker.stdin.write(b"no end")
+    talker.stdin.close()
+    assert talker.stdout.readline() == "\u2047 \u2047\n".encode()
+    assert talker.wait(30) == 0
+
+
+def test_memory_stays_flat_in_a_long_stream() -> None:
+    """Fault 88."""
+
+    class Endless(io.BytesIO):
+        def __init__(self, lines: int) -> None:
+            super().__init__()
+            self.left = lines
+
+        def read1(self, size: int | None = -1, /) -> bytes:  # noqa: ARG002
+            count = min(self.left, 500)
+            self.left -= count
+            return b"a b c\n" * count
+
+    class Sink(io.BytesIO):
+        written = 0
+
+        def write(self, data: Any, /) -> int:
+            Sink.written += data.count(b"\n")
+            return len(data)
+
+    translator = copier(DecodeConfig(beam_size=1))
+    finish(translate_stream(translator, Endless(2000), Sink()))
+    copied(translator).modes.clear()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    finish(translate_stream(translator, Endless(20_000), Sink()))
+    assert Sink.written == 22_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000  # KiB
+
+
+def test_tests_of_a_run_are_translated_once(tmp_path: Path) -> None:
+    source = tmp_path / "x.en"
+    source.write_bytes(b"a b\n\nc\n")
+    tests = {name: TestSet(source, (source,)) for name in ("one", "two")}
+    data = DataConfig("en", "de", (ParallelText(source, source),), test=tests)
+    recipe = run_folder(tmp_path / "run", data, DecodeConfig(max_length=5, n_best=2))
+    files = finish(translate_tests(recipe, "cpu"))
+    assert files == {name: tmp_path / "run" / "translations" / f"{name}.de" for name in ("one", "two")}
+    assert [len(path.read_bytes().splitlines()) for path in files.values()] == [3, 3]
+
+    def notices(recipe: Recipe) -> list[str]:
+        seen: list[Event] = []
+        finish(translate_tests(recipe, "cpu"), seen.append)
+        return [event.text for event in seen if isinstance(event, Notice) and "up to date" in event.text]
+
+    up_to_date = ["Translations of one are up to date.", "Translations of two are up to date."]
+    assert notices(recipe) == up_to_date
+    other = replace(recipe, decode=DecodeConfig(max_length=4))
+    assert notices(other) == []
+    assert notices(other) == up_to_date
+    files["two"].write_bytes(b"changed\n")
+    assert notices(other) == up_to_date[:1]
+    source.write_bytes(b"a b c\n")
+    assert notices(other) == []
+    weights = tmp_path / "run" / "model.safetensors"
+    weights.unlink()
+    with pytest.raises(RunError, match="has no final model"):
+        notices(other)
+
+
+def test_a_missing_test_text_is_named(tmp_path: Path) -> None:
+    data = DataConfig("en", "de", (ParallelText(tmp_path, tmp_path),), test={"one": TestSet(tmp_path / "no", ())})
+    recipe = run_folder(tmp_path / "run", data)
+    with pytest.raises(DataError, match=r"no cannot be translated: no such file\.$"):
+        finish(translate_tests(recipe, "cpu"))

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mt
+from mt.data.config import DataConfig, ParallelText
+from mt.errors import ConfigError, RunError
+from mt.search.config import DecodeConfig
+from mt.translator import WINDOW, Alternative, Translation, Translator, evaluating, load
+from tests.translators import LETTERS, copied, copier, run_folder, untrained
+
+NINE = ["1 a a a a", "2", "3 b b b b b b b b", "4 c c", "5 d d", "6 e e e e e e", "7", "8 f", "9 g g g g g g g"]
+DATA = DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),))
+lines = st.lists(st.lists(st.sampled_from(LETTERS), max_size=7).map(" ".join), max_size=9)
+
+
+def texts(translations: list[Translation] | Iterator[Translation]) -> list[str]:
+    return [translation.text for translation in translations]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 8, 20, 4096])
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_line_k_belongs_to_line_k(batch_tokens: int, n_best: int) -> None:
+    """Fault 74: lengths in disorder, equal lines included."""
+    config = DecodeConfig(batch_tokens=batch_tokens, n_best=n_best)
+    found = list(copier(config).translate([*NINE, NINE[3]]))
+    assert texts(found) == [*NINE, NINE[3]]
+    assert [one.source for one in found] == [*NINE, NINE[3]]
+    assert all(len(one.alternatives) == n_best - 1 for one in found)
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("window", [1, 3, 8, 1024])
+def test_n_lines_in_are_n_lines_out(count: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 77: windows and batches that do not divide the number of lines, and a line over the batch's budget."""
+    monkeypatch.setattr("mt.translator.WINDOW", window)
+    source = [f"{LETTERS[number]} x" for number in range(count)]
+    if count > 4:
+        source[4] = " ".join(["y"] * 40)
+    assert texts(copier(DecodeConfig(batch_tokens=24)).translate(source)) == source
+
+
+def test_a_batch_keeps_to_its_budget() -> None:
+    translator = copier(DecodeConfig(batch_tokens=24))
+    list(translator.translate(["a b c"] * 13))
+    assert copied(translator).rows == [6, 6, 1]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t", "\u3000", "\xa0 "])
+def test_blank_lines_stay_blank_and_their_neighbours_do_not_notice(blank: str) -> None:
+    """Faults 64 and 15."""
+    translator = untrained()
+    together = list(translator.translate([blank, "a b c", blank]))
+    assert [together[0], together[2]] == [Translation(blank, "", 0.0, 0.0)] * 2
+    assert together[1] == next(translator.translate(["a b c"]))
+
+
+def test_only_blank_lines_need_no_model() -> None:
+    translator = copier()
+    assert texts(translator.translate(["", " "])) == ["", ""]
+    assert copied(translator).rows == []
+
+
+@settings(max_examples=15, deadline=None)
+@given(source=lines, beam_size=st.integers(1, 4), batch_tokens=st.sampled_from([1, 16, 4096]))
+def test_company_changes_no_translation(source: list[str], beam_size: int, batch_tokens: int) -> None:
+    translator = untrained(DecodeConfig(beam_size=beam_size, max_length=8, batch_tokens=batch_tokens))
+    together = list(translator.translate(source))
+    alone = [next(translator.translate([line])) for line in source]
+    assert texts(together) == texts(alone)
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_printed_score_is_that_of_the_forced_translation(beam_size: int) -> None:
+    """Faults 92 and 80: a real model, cached step by step in a reordered beam, against its full forward pass."""
+    from mt.data.batching import collate
+
+    config = DecodeConfig(beam_size=beam_size, n_best=beam_size, max_length=6)
+    translator = untrained(config)
+    src, tgt = translator.tokenizers.src, translator.tokenizers.tgt
+    checked = 0
+    for one in translator.translate(["a b c", "d", "e f g h i j"]):
+        best = Alternative(one.text, one.score, one.log_prob, one.truncated)
+        for found in (best, *one.alternatives):
+            target = tgt.encode(found.text)
+            batch = collate([src.encode(one.source)], [target], tgt.pad, tgt.bos, tgt.eos)
+            with torch.inference_mode(), evaluating(translator.model):
+                log_probs = translator.model(batch).log_softmax(-1)[0].gather(1, batch.tgt_out[0][:, None])
+            log_prob = float(log_probs[: len(target)].sum() if found.truncated else log_probs.sum())
+            length = len(target) + (not found.truncated)
+            assert found.log_prob == pytest.approx(log_prob, abs=1e-4)
+            assert found.score == pytest.approx(log_prob / length, abs=1e-4)
+            checked += 1
+    assert checked >= 3
+
+
+def test_the_model_translates_without_dropout_and_gradients_and_is_left_as_it_was() -> None:
+    """Faults 70 and 88."""
+    translator = copier()
+    translator.model.train()
+    stream = translator.translate(["a"])
+    next(stream)
+    assert translator.model.training
+    assert not torch.is_inference_mode_enabled()
+    assert set(copied(translator).modes) == {(False, True)}
+    real = untrained()
+    real.model.train()
+    assert len({tuple(texts(real.translate(["a b c d"]))) for _ in range(3)}) == 1
+    assert real.model.training
+
+
+def test_training_goes_on_after_a_translation_that_grew_the_position_table() -> None:
+    """Faults 70 and 73: nothing made in inference mode stays in the model."""
+    from mt.data.batching import collate
+
+    translator = untrained(DecodeConfig(beam_size=1, max_length=2))
+    list(translator.translate([" ".join(["a"] * 600)]))
+    translator.model.train()
+    translator.model(collate([[5] * 600], [[6, 7]], 3, 1, 2)).sum().backward()
+
+
+def test_the_training_flag_comes_back_after_an_error() -> None:
+    """Fault 70."""
+    model = torch.nn.Linear(1, 1)
+
+    def fail() -> None:
+        with evaluating(model):
+            assert not model.training
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert model.training
+
+
+def test_an_overlong_source_is_cut_where_asked_and_says_so() -> None:
+    """Fault 84."""
+    source = ["a", " ".join(["b"] * 5000), "c"]
+    found = list(copier(DecodeConfig(beam_size=1, max_source_length=100)).translate(source))
+    assert texts(found) == ["a", " ".join(["b"] * 100), "c"]
+    assert [one.cut_from for one in found] == [None, 5000, None]
+
+
+def test_a_long_source_comes_out_whole_with_the_defaults() -> None:
+    """Fault 83: the limit is relative to the source."""
+    source = " ".join(["a"] * 300)
+    [found] = copier(DecodeConfig(beam_size=1)).translate([source])
+    assert (found.text, found.truncated) == (source, False)
+
+
+@pytest.mark.parametrize(
+    ("max_length", "ratio", "pieces", "limit"), [(None, 2.0, 10, 70), (5, 2.0, 10, 5), (99, 0.5, 3, 51)]
+)
+def test_limit(max_length: int | None, ratio: float, pieces: int, limit: int) -> None:
+    assert DecodeConfig(max_length=max_length, max_length_ratio=ratio).limit(pieces) == limit
+
+
+def test_a_model_that_never_ends_is_cut_and_flagged() -> None:
+    """Fault 83."""
+    [found] = copier(DecodeConfig(beam_size=1, max_length=5), endless=True).translate(["a"])
+    assert (found.text, found.truncated) == ("a a a a a", True)
+
+
+def test_alternatives_have_texts_of_their_own() -> None:
+    """Fault 81: two segmentations that spell one text are one translation."""
+    translator = copier(DecodeConfig(beam_size=4, n_best=3))
+    translator.tokenizers.tgt.pieces[5] = translator.tokenizers.tgt.pieces[4]  # `b`, the second choice, now reads `a`
+    [found] = translator.translate(["a a"])
+    every = [found.text, *(other.text for other in found.alternatives)]
+    assert len(every) == len(set(every))
+    scores = [found.score, *(other.score for other in found.alternatives)]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_translation_is_one_line_whatever_the_pieces() -> None:
+    """Fault 15: a piece may hold a line end."""
+    translator = copier()
+    translator.tokenizers.tgt.pieces[4] = "\n"
+    translator.tokenizers.tgt.pieces[5] = "\r"
+    assert [one.text.split() for one in translator.translate(["a b c"])] == [["c"]]
+    assert "\n" not in next(translator.translate(["a c"])).text
+
+
+def test_each_side_has_its_own_tokenizer() -> None:
+    """Fault 31."""
+    [found] = untrained(DecodeConfig(max_length=5)).translate(["x y z"])
+    assert set(found.text.split()) <= {*LETTERS[:9], "\u2047"}
+
+
+def test_lines_are_read_a_window_ahead() -> None:
+    """Fault 88."""
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        while True:
+            read += 1
+            yield "a"
+
+    stream = copier(DecodeConfig(beam_size=1)).translate(endless())
+    next(stream)
+    assert read == WINDOW
+
+
+def test_a_run_folder_translates_wherever_it_was_moved(tmp_path: Path) -> None:
+    """Fault 121; and a decode block of one's own."""
+    run_folder(tmp_path / "first", DATA, DecodeConfig(beam_size=2))
+    expected = texts(untrained(DecodeConfig(beam_size=2)).translate(NINE))
+    (tmp_path / "first").rename(tmp_path / "second")
+    translator = mt.load(tmp_path / "second", device="cpu")
+    assert isinstance(translator, Translator)
+    assert translator.config == DecodeConfig(beam_size=2)
+    assert texts(translator.translate(NINE)) == expected
+    other = mt.load(str(tmp_path / "second"), device=torch.device("cpu"), decode=DecodeConfig(max_length=1))
+    assert {len(one.text.split()) for one in other.translate(NINE)} <= {0, 1}
+
+
+def test_a_run_without_what_is_asked_for_is_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run_folder(run, DATA)
+    with pytest.raises(RunError) as raised:
+        load(run, "best", "cpu")
+    assert str(raised.value) == f"{run} has no checkpoint 'best'; there are: none."
+    (run / "model.safetensors").unlink()
+    with pytest.raises(RunError) as raised:
+        load(run, device="cpu")
+    assert str(raised.value) == f"{run} has no final model: let mt train end, or choose a checkpoint (best, last, ...)."
+    with pytest.raises(RunError, match="is not a run folder"):
+        load(tmp_path, device="cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_an_absent_device_is_refused(tmp_path: Path) -> None:
+    """Fault 117."""
+    run_folder(tmp_path, DATA)
+    with pytest.raises(ConfigError, match="cuda:7"):
+        load(tmp_path, device="cuda:7")
+
+
+def test_checkpoints_are_chosen_by_name(tmp_path: Path) -> None:
+    from mt.training.checkpoint import Checkpoint, Checkpoints
+    from mt.training.state import TrainingState
+
+    run_folder(tmp_path, DATA)
+    for update, value in ((10, 3.0), (20, 2.0), (30, 2.5)):
+        state = TrainingState(update=update).after_validation({"loss": value})
+        Checkpoints(tmp_path).save(Checkpoint(state, untrained(seed=update).model.state_dict(), {}))
+    for name, seed in (("last", 30), ("best", 20), ("step-00000010", 10)):
+        assert texts(load(tmp_path, name, "cpu").translate(NINE)) == texts(untrained(seed=seed).translate(NINE))
+
+
+def test_import_mt_imports_no_torch() -> None:
+    program = "import mt, sys; assert mt.load; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
