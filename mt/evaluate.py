@@ -19,7 +19,6 @@ from mt.scoring.formulas import FloatArray
 from mt.scoring.metrics import References, Score, Scorer
 from mt.scoring.report import Comparison, Evaluation, Expectation, System, TestResult
 from mt.scoring.significance import TESTS, bootstrap_interval
-from mt.scoring.tokenizers import tokenizer_for
 from mt.text.files import read_lines, write_json
 
 if TYPE_CHECKING:
@@ -95,7 +94,8 @@ def _evaluate(
     hypotheses: Sequence[Path], references: Sequence[Path], config: EvaluateConfig, tgt_lang: str | None, name: str
 ) -> Generator[Event, None, TestResult]:
     """One test set."""
-    tokenize = tokenizer_for(tgt_lang, config.tokenize)
+    for metric in config.metrics:
+        config.tokenizer(metric, tgt_lang)  # its package may be missing: said before anything is read
     if not hypotheses or not references:
         raise ConfigError("Evaluation needs at least one file of translations and one file of references.")
     systems, refs = _read(hypotheses), _read(references)
@@ -104,7 +104,7 @@ def _evaluate(
     for sentence in strange_references([(text.name, text.lines) for text in refs]):
         yield Notice(sentence)
     for text in systems:
-        for sentence in strange(text.name, text.lines, sets, tokenize):
+        for sentence in strange(text.name, text.lines, sets, tokenised=config.tokenize == "none"):
             yield Notice(sentence)
     scored = yield from _score(systems, sets, config, tgt_lang)
     compared = len(systems) > 1 and config.paired in TESTS

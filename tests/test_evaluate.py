@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
@@ -178,9 +179,12 @@ def test_tokenizer_follows_the_language(tmp_path: Path) -> None:
 
 def test_missing_mecab_is_found_before_a_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults 94 and 120."""
-    monkeypatch.setitem(__import__("sys").modules, "MeCab", None)
+    monkeypatch.setitem(sys.modules, "MeCab", None)
     with pytest.raises(MissingExtraError):
         next(evaluate_files([tmp_path / "absent"], [tmp_path / "absent"], tgt_lang="ja"))
+    text = written(tmp_path / "text", ["私は東京へ行きます。"])
+    found = finish(evaluate_files([text], [text], EvaluateConfig(metrics=("chrf",)), "ja"))
+    assert value(found, "chrf") == 100.0
 
 
 def test_several_references(tmp_path: Path) -> None:
@@ -299,6 +303,8 @@ def test_an_expected_metric_must_be_measured() -> None:
     )
     with pytest.raises(ConfigError, match=r"^evaluate\.metrics must name at least one of bleu, chrf, chrf\+\+, ter\.$"):
         EvaluateConfig(metrics=())
+    with pytest.raises(ConfigError, match=r"^evaluate\.metrics names bleu twice\.$"):
+        EvaluateConfig(metrics=("bleu", "ter", "bleu"))
 
 
 def test_a_run_is_scored_on_all_its_tests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

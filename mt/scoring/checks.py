@@ -16,9 +16,12 @@ _PIECES = re.compile(r"▁|@@(?: |$)|(?:^| )##\w|<0x[0-9A-F]{2}>|<unk>|⁇")
 _SHARE = 10  # one line in ten is a habit, not an accident
 
 
-def strange(name: str, hypotheses: Sequence[str], references: References, tokenize: str) -> list[str]:
-    """Sentences about the system `name`, none where all is well. All arguments have the same number of lines."""
-    found = [_looks_tokenised(name, hypotheses, tokenize), _holds_pieces(name, hypotheses, references)]
+def strange(name: str, hypotheses: Sequence[str], references: References, tokenised: bool) -> list[str]:
+    """Sentences about the system `name`, none where all is well; `tokenised` where the text is meant to be.
+
+    All arguments have the same number of lines.
+    """
+    found = ["" if tokenised else _looks_tokenised(name, hypotheses), _holds_pieces(name, hypotheses, references)]
     found.append(_differs_in_form(name, hypotheses, references))
     if not any(line.strip() for line in hypotheses):
         found.append(f"{name}: every line is empty.")
@@ -35,9 +38,9 @@ def strange_references(references: Sequence[tuple[str, Sequence[str | None]]]) -
     return found
 
 
-def _looks_tokenised(name: str, hypotheses: Sequence[str], tokenize: str) -> str:
+def _looks_tokenised(name: str, hypotheses: Sequence[str]) -> str:
     lines = [number for number, line in enumerate(hypotheses, start=1) if _TOKENISED.search(line)]
-    if tokenize == "none" or not lines or len(lines) * _SHARE < len(hypotheses):
+    if not lines or len(lines) * _SHARE < len(hypotheses):
         return ""
     return (
         f"{name} looks tokenised ({_places(lines)}: '{_excerpt(hypotheses[lines[0] - 1])}'): score detokenised text, "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mt.config import option
 from mt.errors import ConfigError
-from mt.scoring.tokenizers import TOKENIZERS, tokenizer_for
+from mt.scoring.tokenizers import DEFAULT, TOKENIZERS, tokenizer_for
 
 if TYPE_CHECKING:
     from mt.scoring.metrics import References, Scorer
@@ -50,6 +50,9 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         if not self.metrics:
             raise ConfigError(f"evaluate.metrics must name at least one of {', '.join(METRIC_NAMES)}.")
+        twice = [name for name in METRIC_NAMES if self.metrics.count(name) > 1]
+        if twice:
+            raise ConfigError(f"evaluate.metrics names {twice[0]} twice.")
         for test, scores in self.expect.items():
             for metric in scores:
                 if metric not in self.metrics:
@@ -68,4 +71,8 @@ class EvaluateConfig:
         """
         from mt.scoring.metrics import Scorer
 
-        return Scorer(metric, references, tokenizer_for(tgt_lang, self.tokenize), self.lowercase)
+        return Scorer(metric, references, self.tokenizer(metric, tgt_lang), self.lowercase)
+
+    def tokenizer(self, metric: str, tgt_lang: str | None) -> str:
+        """BLEU's tokenizer; other metrics have their own, and need no package that this one needs."""
+        return tokenizer_for(tgt_lang, self.tokenize) if metric == "bleu" else DEFAULT
