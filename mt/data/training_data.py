@@ -1,0 +1,148 @@
+"""What the training loop iterates over: the batches of an epoch, made ahead of it in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+import numpy as np
+
+from mt.data.batching import POOL_SIZE, Batch, Ints, TokenBatches, by_length, collate, longest_sides
+from mt.data.prefetch import prefetched
+from mt.data.resampling import Pool, examples_of
+from mt.data.store import ParallelIds
+from mt.errors import DataError
+from mt.text.config import TokenizerConfig
+from mt.text.tokenizer import Tokenizers
+
+AHEAD = 16
+"""Batches made ahead."""
+
+
+@dataclass(frozen=True)
+class _Numbered:
+    """A batch and the place after it."""
+
+    batch: Batch
+    after: tuple[int, int]
+    """Epoch, and number of the batch in it."""
+
+
+class TrainingData:
+    """The training pairs, batch by batch; `budget` tokens a batch, rows x longest side.
+
+    `ahead` is how many batches are made beside the training step; 0 makes each when it is asked for, by no thread. The
+    batches are the same. One epoch can be iterated over at a time. Close it when training ends (or use `with`).
+    """
+
+    def __init__(
+        self,
+        corpus: ParallelIds,
+        tokenizers: Tokenizers,
+        config: TokenizerConfig,
+        budget: int,
+        seed: int,
+        *,
+        ahead: int = AHEAD,
+        pool_size: int = POOL_SIZE,
+    ) -> None:
+        self._corpus = corpus
+        self._examples = examples_of(corpus, tokenizers, config, ahead=ahead > 0)
+        self._order = TokenBatches(len(corpus), budget, seed, pool_size)
+        self._specials = tokenizers.tgt
+        self._ahead = ahead
+        self._running: Generator[_Numbered, None, None] | None = None
+        self._next = (0, 0)
+
+    def __len__(self) -> int:
+        """Pairs of an epoch."""
+        return len(self._corpus)
+
+    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch]:
+        """The batches of `epoch` (the first is 0) from number `start_batch` on: a pure function of the two.
+
+        To skip to `start_batch` no batch is made; but the pools before it are counted, which takes about 30 ms for each
+        2**17 pairs, or some seconds where they are segmented anew, since that changes their number of batches.
+        """
+        if self._running is None or self._next != (epoch, start_batch):
+            self.close()
+            self._running = prefetched(self._batches(epoch, start_batch), self._ahead)
+        try:
+            yield from self._until_the_end_of(epoch, self._running)
+        except BaseException:  # GeneratorExit among them: whoever stops in mid-epoch needs no more batches
+            self.close()
+            raise
+
+    def _until_the_end_of(self, epoch: int, running: Generator[_Numbered, None, None]) -> Iterator[Batch]:
+        for numbered in running:
+            self._next = numbered.after
+            yield numbered.batch
+            if numbered.after[0] != epoch:
+                return
+        raise RuntimeError("Another epoch was begun before this one was done: iterate over one at a time.")
+
+    def _batches(self, epoch: int, skip: int) -> Generator[_Numbered, None, None]:
+        """Batches from number `skip` of `epoch` on, epoch after epoch without end."""
+        number, last_pool = 0, (len(self) - 1) // self._order.pool_size
+        with closing(self._examples.pools(self._order, epoch)) as pools:
+            for pool in pools:
+                batches = self._order.batches(*pool.lengths(), pool.epoch, pool.number)
+                for left, positions in zip(reversed(range(len(batches))), batches, strict=True):
+                    number += 1
+                    after = (pool.epoch, number) if left or pool.number < last_pool else (pool.epoch + 1, 0)
+                    if pool.epoch > epoch or number > skip:
+                        yield _Numbered(self._collated(pool, positions), after)
+                if pool.number == last_pool:
+                    _check_reached(epoch, skip, number if pool.epoch == epoch else None)
+                    number = 0
+
+    def _collated(self, pool: Pool, positions: Ints) -> Batch:
+        return collate(*pool.examples(positions), self._specials.pad, self._specials.bos, self._specials.eos)
+
+    def batches_in_epoch(self) -> int:
+        """About how many batches an epoch has: exact for a corpus of one pool whose stored ids are used."""
+        order = replace(self._order, pool_size=min(self._order.pool_size, self._examples.glance))
+        with closing(self._examples.pools(order, 0)) as pools:
+            pool = next(pools)
+        return round(len(by_length(*pool.lengths(), order.budget)) * len(self) / len(pool.rows))
+
+    def over_budget(self) -> int:
+        """Pairs that are longer than the budget, as they are stored. Each is a batch of its own."""
+        found = 0
+        for start in range(0, len(self), self._order.pool_size):
+            stop = start + self._order.pool_size + 1
+            src, tgt = (np.diff(side.offsets[start:stop]) for side in (self._corpus.src, self._corpus.tgt))
+            found += int((longest_sides(src, tgt) > self._order.budget).sum())
+        return found
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+    def __enter__(self) -> TrainingData:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_reached(epoch: int, skip: int, batches: int | None) -> None:
+    if batches is not None and batches <= skip:
+        raise DataError(
+            f"Epoch {epoch + 1} has {batches} batches, so training cannot go on after batch {skip} of it: "
+            "corpus, seed or train.batch_tokens changed."
+        )
+
+
+def batches_of(corpus: ParallelIds, tokenizers: Tokenizers, budget: int) -> Iterator[Batch]:
+    """All pairs of a corpus once, in order of length; rows x longest side <= `budget` tokens. For validation."""
+    specials = tokenizers.tgt
+    for rows in by_length(corpus.src.lengths, corpus.tgt.lengths, budget):
+        sources, targets = ([side[row] for row in rows.tolist()] for side in (corpus.src, corpus.tgt))
+        yield collate(sources, targets, specials.pad, specials.bos, specials.eos)
