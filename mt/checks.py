@@ -28,7 +28,7 @@ def check_recipe(recipe: Recipe, stage: str) -> None:
     check_folder(recipe, "model_dir", recipe.model_dir)
     if recipe.data.dir is not None:
         check_folder(recipe, "data.dir", recipe.data.dir)
-    if stage in ("train", "evaluate", "run"):
+    if stage in ("train", "run") or (stage == "evaluate" and "bleu" in recipe.evaluate.metrics):
         tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)  # its package may be missing
     if stage == "prepare" or (stage == "run" and not can_fetch(recipe)):
         check_files(recipe)
