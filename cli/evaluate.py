@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from cli import options
+from cli.codes import MISSED
 from cli.draw import draw
 from mt.scoring.config import METRIC_NAMES
 from mt.scoring.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
     from mt.scoring.report import Evaluation
-
-MISSED = 1  # exit code: a promised score was not reached
 
 
 @click.command()
@@ -38,9 +37,7 @@ MISSED = 1  # exit code: a promised score was not reached
 @click.option(
     "--paired", type=click.Choice(["bootstrap", "randomization", "none"]), help="Test of the first against others."
 )
-@click.option(
-    "--check-expect", is_flag=True, help="Compare with the recipe's evaluate.expect; exit code 1 if one is missed."
-)
+@options.check_expect
 @click.option("--json", "as_json", is_flag=True, help="Print JSON in place of tables.")
 @options.checkpoint
 @options.overrides

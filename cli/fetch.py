@@ -35,4 +35,5 @@ def fetch(recipe: str, overrides: Sequence[str], source: Path | None) -> None:
     from mt.recipe import load_recipe
 
     report = draw(fetch_corpora(load_recipe(recipe, overrides), source))
-    click.echo(str(report))
+    for file in report.files:
+        click.echo(f"{file.path}: {file.origin}")

@@ -10,11 +10,9 @@ from importlib import import_module
 
 import click
 
+from cli.codes import BROKEN_PIPE, INTERRUPTED
 from mt import __version__
 from mt.errors import MtError
-
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-BROKEN_PIPE = 1  # as click ends when it meets one itself
 
 # A command is the function of its own name in cli/NAME.py; adding one is that file and a line here.
 COMMANDS = {

@@ -34,6 +34,9 @@ checkpoint = click.option(
     metavar="NAME",
     help="A checkpoint of the run, such as best, last or step-00000100.  [default: the final model]",
 )
+check_expect = click.option(
+    "--check-expect", is_flag=True, help="Compare with the recipe's evaluate.expect; exit code 1 if one is missed."
+)
 dry_run = click.option(
     "--dry-run",
     is_flag=True,

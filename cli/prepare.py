@@ -24,9 +24,11 @@ def prepare(recipe: str, overrides: Sequence[str], workers: int | None) -> None:
     Example:
         mt prepare recipe.yaml --workers 4
     """
+    from mt.checks import check_recipe
     from mt.prepare import prepare as prepare_corpus
-
     from mt.recipe import load_recipe
 
-    report = draw(prepare_corpus(load_recipe(recipe, overrides), workers=workers))
-    click.echo(str(report))
+    loaded = load_recipe(recipe, overrides)
+    check_recipe(loaded, "prepare")
+    for line in draw(prepare_corpus(loaded, workers=workers)).lines():
+        click.echo(line)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from cli import options
+from cli.codes import INTERRUPTED, MISSED
 from cli.draw import draw
+from cli.training import stoppable, training_lines
+
+if TYPE_CHECKING:
+    from mt.pipeline import RunReport
 
 
 @click.command()
@@ -15,10 +21,17 @@ from cli.draw import draw
 @options.overrides
 @options.workers
 @options.machine
+@options.check_expect
 @options.dry_run
 def run(
-    recipe: str, overrides: Sequence[str], workers: int | None, device: str, threads: int | None, dry_run: bool
-) -> None:
+    recipe: str,
+    overrides: Sequence[str],
+    workers: int | None,
+    device: str,
+    threads: int | None,
+    check_expect: bool,
+    dry_run: bool,
+) -> int:
     """Fetch, prepare, train, translate and evaluate, in a row.
 
     RECIPE is a YAML file or the name of a shipped recipe. A stage whose inputs and settings are unchanged is skipped.
@@ -36,10 +49,29 @@ def run(
         from cli.dry_run import show
 
         show(loaded)
-        return
+        return 0
+    from mt.device import pick_device
     from mt.pipeline import run as run_pipeline
 
-    from mt.device import pick_device
+    with stoppable() as request:
+        work = run_pipeline(loaded, draw(pick_device(device, threads)), workers, request, check_expect)
+        report = draw(work, training_lines())
+    for text in _lines(report):
+        click.echo(text)
+    if not report.trained.finished:
+        return INTERRUPTED
+    return 0 if report.evaluation is None or report.evaluation.kept else MISSED
 
-    report = draw(run_pipeline(loaded, device=draw(pick_device(device, threads)), workers=workers))
-    click.echo(str(report))
+
+def _lines(report: RunReport) -> list[str]:
+    """Scores, then samples side by side."""
+    from mt.scoring.report import table
+
+    lines = [] if report.evaluation is None else [table(report.evaluation)]
+    if report.samples:
+        lines.append(f"\n{len(report.samples)} held-out samples")
+    for sample in report.samples:
+        lines.append(
+            f"\nsource       {sample.source}\nreference    {sample.reference}\ntranslation  {sample.translation}"
+        )
+    return lines

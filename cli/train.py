@@ -7,18 +7,24 @@ from collections.abc import Sequence
 import click
 
 from cli import options
+from cli.codes import INTERRUPTED
 from cli.draw import draw
+from cli.training import stoppable, training_lines
 
 
 @click.command()
 @options.recipe
 @options.overrides
 @options.machine
+@click.option("--overwrite", is_flag=True, help="Begin anew where the run folder holds another training.")
 @options.dry_run
-def train(recipe: str, overrides: Sequence[str], device: str, threads: int | None, dry_run: bool) -> None:
+def train(
+    recipe: str, overrides: Sequence[str], device: str, threads: int | None, overwrite: bool, dry_run: bool
+) -> int:
     """Train a model on a prepared corpus, or go on with a training that was stopped.
 
     RECIPE is a YAML file or the name of a shipped recipe. The same command again resumes from the last checkpoint.
+    Ctrl-C saves a checkpoint and stops.
 
     \b
     Examples:
@@ -33,10 +39,12 @@ def train(recipe: str, overrides: Sequence[str], device: str, threads: int | Non
         from cli.dry_run import show
 
         show(loaded)
-        return
+        return 0
+    from mt.device import pick_device
     from mt.train import train as train_model
 
-    from mt.device import pick_device
-
-    report = draw(train_model(loaded, device=draw(pick_device(device, threads))))
-    click.echo(str(report))
+    with stoppable() as request:
+        work = train_model(loaded, draw(pick_device(device, threads)), request, overwrite)
+        report = draw(work, training_lines())
+    click.echo(f"{loaded.model_dir}: {report.reason}, update {report.state.update}")
+    return 0 if report.finished else INTERRUPTED

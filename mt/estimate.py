@@ -1,0 +1,104 @@
+"""What training a recipe would take, without training it: parameters, memory, updates an epoch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from mt.data.batching import TokenBatches
+from mt.data.store import Store
+from mt.errors import MtError
+from mt.models.config import ModelConfig
+from mt.recipe import Recipe
+
+LENGTH = 32
+"""Positions of a sentence, for the attention weights."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Sizes in numbers, memory in bytes."""
+
+    parameters: int
+    src_vocab: int
+    tgt_vocab: int
+    states: int
+    """Weights, gradients and Adam's two moments, float32."""
+    activations: int
+    """What one micro-batch keeps for its backward pass, roughly, in float32; bf16 halves most of it."""
+    batches: int | None
+    """Micro-batches an epoch; None: not prepared yet."""
+    updates: int | None
+
+    def __str__(self) -> str:
+        vocabularies = f"vocabularies of {self.src_vocab} and {self.tgt_vocab} pieces"
+        memory = f"{_size(self.states + self.activations)}: {_size(self.states)} for weights, gradients and Adam"
+        steps = "not known before mt prepare" if self.updates is None else f"{self.updates} of {self.batches} batches"
+        return (
+            f"Parameters: {self.parameters:,} ({vocabularies})\n"
+            f"Memory: about {memory}, {_size(self.activations)} for the activations of a batch in float32\n"
+            f"Updates an epoch: {steps}"
+        )
+
+
+def estimate(recipe: Recipe) -> Estimate:
+    """Count the parameters on torch's meta device, where they take no memory, and estimate the rest.
+
+    Sizes of vocabularies are those of the prepared corpus where there is one, else what the recipe asks for.
+    """
+    store = _prepared(recipe)
+    src, tgt = (recipe.tokenizer.vocab_size,) * 2
+    if store is not None:
+        src, tgt = len(store.tokenizers.src), len(store.tokenizers.tgt)
+    parameters = count_parameters(recipe.model, src, tgt)
+    batches = None if store is None else _batches(recipe, store)
+    return Estimate(
+        parameters,
+        src,
+        tgt,
+        states=4 * 4 * parameters,
+        activations=4 * recipe.train.batch_tokens * activations(recipe.model),
+        batches=batches,
+        updates=None if batches is None else -(-batches // recipe.train.accumulate),
+    )
+
+
+def count_parameters(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> int:
+    """Numbers in the model's weights, tied ones once."""
+    with torch.device("meta"):
+        model: nn.Module = config.build(src_vocab, tgt_vocab, pad=3)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def activations(config: ModelConfig) -> int:
+    """Numbers kept for the backward pass, a position on each side.
+
+    Counted with torch's saved-tensor hooks on models of several sizes and rounded: an encoder layer keeps about
+    11 D + F + H x length, a decoder layer 17 D + F + 2 H x length; the fused output layer keeps next to nothing.
+    """
+    encoder = 11 * config.dim + config.ffn_dim + config.heads * LENGTH
+    decoder = 17 * config.dim + config.ffn_dim + 2 * config.heads * LENGTH
+    return config.encoder.layers * encoder + config.decoder.layers * decoder
+
+
+def _prepared(recipe: Recipe) -> Store | None:
+    try:
+        return Store.open(recipe.data_dir)
+    except MtError:
+        return None
+
+
+def _batches(recipe: Recipe, store: Store) -> int:
+    """Batches of the first epoch."""
+    corpus = store.split("train")
+    order = TokenBatches(len(corpus), recipe.train.batch_tokens, recipe.seed)
+    src, tgt = corpus.src.lengths, corpus.tgt.lengths
+    return sum(len(order.batches(src[rows], tgt[rows], 0, pool)) for pool, rows in enumerate(order.pools(0)))
+
+
+def _size(count: int) -> str:
+    power = 0 if count < 1 else min(int(math.log10(count)) // 3, 3)
+    return f"{count / 1000**power:.3g} {('B', 'kB', 'MB', 'GB')[power]}"
