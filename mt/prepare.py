@@ -12,8 +12,6 @@ before its end mark, and a notice counts it.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Generator
 from importlib.metadata import version
@@ -22,22 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from mt.config import to_mapping
-from mt.data.assembly import SplitWriter, copy_lines
-from mt.data.encoding import Encoder, SideCounts, encode_blocks
-from mt.data.inputs import InputFile, as_mappings, changes, look_at
-from mt.data.report import CorpusCounts, PrepareReport, SideReport, warnings
+from mt.data.inputs import Origin, changes, look_at
+from mt.data.preparation import REPORT, Preparation
+from mt.data.report import PrepareReport, warnings
 from mt.data.sampling import sample_lines
-from mt.data.seen import Seen
-from mt.data.store import FORMAT, MANIFEST, VERSION, Store
+from mt.data.store import MANIFEST, Store
 from mt.errors import DataError, MtError
 from mt.events import Event, Notice, Progress
 from mt.recipe import Recipe
 from mt.text.corpus import read_pair_blocks
-from mt.text.files import read_json, write_json
+from mt.text.files import read_json
 from mt.text.folders import locked, write_folder_aside
 from mt.text.tokenizer import Tokenizers
 
-REPORT = "report.json"
 PAIRS_A_WORKER = 50_000
 """Fewer are not worth starting a process for, which takes a third of a second."""
 
@@ -65,8 +60,8 @@ def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None
         totals = yield from _count(recipe)
         with write_folder_aside(folder) as aside:
             tokenizers = tokenizers or (yield from _learn(recipe, sum(totals)))
-            work = _Preparation(recipe, settings, inputs, totals, tokenizers, aside)
-            report = yield from work.run(_workers(workers, sum(totals)))
+            work = Preparation(recipe.data, recipe.tokenizer.resamples, tokenizers, Origin(settings, inputs), aside)
+            report = yield from work.run(totals, _workers(workers, sum(totals)))
     report.folder = folder
     for text in warnings(report):
         yield Notice(text)
@@ -160,104 +155,3 @@ def _workers(asked: int | None, pairs: int) -> int:
         return max(asked, 1)
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(available, pairs // PAIRS_A_WORKER))
-
-
-class _Preparation:
-    """One preparation at work in the folder aside."""
-
-    def __init__(
-        self,
-        recipe: Recipe,
-        settings: dict[str, Any],
-        inputs: list[InputFile],
-        totals: list[int],
-        tokenizers: Tokenizers,
-        folder: Path,
-    ) -> None:
-        self.recipe, self.settings, self.inputs, self.totals = recipe, settings, inputs, totals
-        self.tokenizers, self.folder = tokenizers, folder
-        self.corpus = self._corpus_id()
-        self.files: dict[str, dict[str, Any]] = {}
-        self.splits: dict[str, dict[str, int]] = {}
-        self.report = PrepareReport(
-            folder,
-            [CorpusCounts(text.name or text.src.name) for text in recipe.data.train],
-            SideReport(len(tokenizers.src), SideCounts()),
-            SideReport(len(tokenizers.tgt), SideCounts()),
-        )
-
-    def run(self, workers: int) -> Generator[Event, None, PrepareReport]:
-        """Write all files; the report."""
-        self.tokenizers.save(self.folder / "tokenizer")
-        yield from self._train(workers)
-        self._valid()
-        self._refuse_moving()
-        write_json(self.folder / REPORT, self.report.as_mapping())
-        write_json(self.folder / MANIFEST, self._manifest())
-        return self.report
-
-    def _corpus_id(self) -> str:
-        """Equal for equal inputs, settings and vocabularies, so that preparing twice gives the same bytes."""
-        checksums = [file.sha256 for file in self.inputs]
-        parts = [VERSION, self.settings, checksums, self.tokenizers.fingerprint]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    def _train(self, workers: int) -> Generator[Event, None, None]:
-        data, keep_text = self.recipe.data, self.recipe.tokenizer.resamples
-        encoder = Encoder(data.filters, data.invalid == "drop", data.dedup, keep_text)
-        blocks = chain.from_iterable(read_pair_blocks(text.src, text.tgt) for text in data.train)
-        seen = Seen()
-        corpora = list(zip(self.report.corpora, self.totals, strict=True))
-        with SplitWriter(self.folder, "train", self.tokenizers, self.corpus, keep_text) as writer:
-            for block in encode_blocks(encoder, self.folder / "tokenizer", blocks, workers):
-                if data.dedup and (repeated := block.keep(seen.add(block.keys))):
-                    block.dropped["duplicate pair"] = repeated
-                writer.append(block)
-                while corpora[0][0].read == corpora[0][1]:
-                    del corpora[0]
-                corpora[0][0].add(block.read, block.dropped)
-                self.report.src.counts.add(block.src.counts)
-                self.report.tgt.counts.add(block.tgt.counts)
-                yield Progress("encoding", self.report.read, sum(self.totals))
-            if not writer.pairs:
-                raise DataError(
-                    f"{self.report.summary()}; there is nothing to train on: loosen data.filters or give other text."
-                )
-            self.files |= writer.close()
-        self.splits["train"] = {"pairs": writer.pairs}
-
-    def _valid(self) -> None:
-        valid = self.recipe.data.valid
-        if not valid:
-            return
-        encoder = Encoder(None, False, False, False)
-        with SplitWriter(self.folder, "valid", self.tokenizers, self.corpus, False) as writer:
-            for block in encode_blocks(encoder, self.folder / "tokenizer", read_pair_blocks(valid.src, valid.tgt), 1):
-                writer.append(block)
-                self.report.valid_empty += int(((block.src.lengths == 0) | (block.tgt.lengths == 0)).sum())
-            self.files |= writer.close()
-        self.files |= copy_lines(valid.src, self.folder, "valid.src.txt")
-        self.files |= copy_lines(valid.tgt, self.folder, "valid.tgt.txt")
-        self.report.valid = writer.pairs
-        self.splits["valid"] = {"pairs": writer.pairs}
-
-    def _refuse_moving(self) -> None:
-        """What was read several times was the same text each time."""
-        for file in self.inputs:
-            stat = Path(file.path).stat()
-            if (stat.st_size, stat.st_mtime_ns) != (file.bytes, file.mtime_ns):
-                raise DataError(f"{file.key}: {file.path} changed while it was read; prepare again when it is whole.")
-
-    def _manifest(self) -> dict[str, Any]:
-        src, tgt = self.tokenizers.src, self.tokenizers.tgt
-        sizes = {"src_size": len(src), "tgt_size": len(tgt), "shared": self.tokenizers.shared}
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "corpus": self.corpus,
-            "tokenizer": {"type": src.type, "fingerprint": self.tokenizers.fingerprint, **sizes},
-            "splits": self.splits,
-            "files": self.files,
-            "settings": self.settings,
-            "inputs": as_mappings(self.inputs),
-        }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -42,9 +42,24 @@ def look_at(files: Mapping[str, Path], manifest: Mapping[str, Any] | None) -> li
     return [InputFile.of(key, path, known.get(key)) for key, path in files.items()]
 
 
-def as_mappings(inputs: list[InputFile]) -> list[dict[str, Any]]:
-    """The inputs as the manifest keeps them."""
-    return [asdict(file) for file in inputs]
+@dataclass(frozen=True)
+class Origin:
+    """All that a prepared corpus depends on."""
+
+    settings: Mapping[str, Any]
+    """Key path of the recipe -> value."""
+    inputs: Sequence[InputFile]
+
+    def refuse_moving(self) -> None:
+        """Raise `DataError` where a file is no longer the one looked at: it is read several times."""
+        for file in self.inputs:
+            stat = Path(file.path).stat()
+            if (stat.st_size, stat.st_mtime_ns) != (file.bytes, file.mtime_ns):
+                raise DataError(f"{file.key}: {file.path} changed while it was read; prepare again when it is whole.")
+
+    def as_mapping(self) -> dict[str, Any]:
+        """The origin as the manifest keeps it."""
+        return {"settings": dict(self.settings), "inputs": [asdict(file) for file in self.inputs]}
 
 
 def changes(manifest: Mapping[str, Any], inputs: list[InputFile], settings: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from mt.data.layout import Sequences, read_sequences
 from mt.errors import DataError
 from mt.text.files import read_json, read_lines, sha256_of
 from mt.text.tokenizer import Tokenizers
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MANIFEST = "manifest.json"
 FORMAT = "mt-prepared"
@@ -85,12 +82,19 @@ class Store:
                 "run mt prepare again."
             )
         store = cls(Path(folder), manifest)
-        for name in manifest["splits"]:
-            store.split(name)
-        for name, file in manifest["files"].items():
-            if file["bytes"] <= SMALL:
-                store._check(name)
+        try:
+            store._look()
+        except (KeyError, TypeError, AttributeError):
+            raise DataError(f"{folder / MANIFEST} is damaged: entries are missing; run mt prepare again.") from None
         return store
+
+    def _look(self) -> None:
+        """Map all files, and check the small ones whole."""
+        for name in self.manifest["splits"]:
+            self.split(name)
+        for name, file in self.manifest["files"].items():
+            if file["bytes"] <= SMALL:
+                self._check(name)
 
     def split(self, name: str) -> ParallelIds:
         """The part `name`, train or valid; `DataError` where the corpus has no such part."""
@@ -135,8 +139,3 @@ class Store:
 
     def _text(self, split: str, name: str) -> TextSequences | None:
         return TextSequences(self._sequences(split, name)) if name in self.manifest["files"] else None
-
-
-def lengths_of(sequences: list[list[int]]) -> NDArray[np.int64]:
-    """(sequences,) int64: items of each list."""
-    return np.fromiter(map(len, sequences), np.int64, len(sequences))
