@@ -42,7 +42,7 @@ class TokenizerConfig:
         choices=("bpe", "unigram", "char", "word"),
     )
     vocab_size: int = option(
-        8000, help="pieces of a vocabulary, specials included; for char and word an upper bound", ge=1
+        8000, help="pieces of a vocabulary, the 4 specials included; for char and word an upper bound", ge=5
     )
     soft_vocab_limit: bool = option(
         False, help="where the text supports fewer pieces than vocab_size, take what it supports"
