@@ -19,9 +19,9 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("mt.pipeline",),
     ("mt.train",),
-    ("mt.prepare", "mt.translate", "mt.evaluate", "mt.fetch", "mt.estimate"),
-    ("mt.translator",),
-    ("mt.checks",),  # of a whole recipe, before a stage starts
+    ("mt.validation", "mt.evaluate"),
+    ("mt.translate", "mt.prepare", "mt.fetch", "mt.estimate"),
+    ("mt.translator", "mt.checks"),
     ("mt.recipe", "mt.training", "mt.corpora", "mt.interop"),
     ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),
     ("mt.nn",),
@@ -112,7 +112,7 @@ def test_click_and_progress_bars_stay_in_the_command_line(module: str) -> None:
 def test_the_library_never_prints_or_exits(module: str) -> None:
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
     calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert not {"print", "exit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"} & set(calls)
+    assert not {"print", "exit", "sys.exit", "sys.stdout.write", "sys.stderr.write"} & set(calls)
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -176,7 +176,7 @@ def tracked_texts() -> Iterator[tuple[str, str]]:
 
 
 def test_no_path_of_somebodys_machine_is_committed() -> None:
-    path = re.compile(r"(?<![\w.~/])/(?:work|root|home)/[\w.]")
+    path = re.compile(r"(?<![\w.~/])/(?:work|root)/[\w.]")
     found = [
         f"{name}:{number}"
         for name, text in tracked_texts()
@@ -187,7 +187,5 @@ def test_no_path_of_somebodys_machine_is_committed() -> None:
 
 
 def test_nothing_is_left_open() -> None:
-    words = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")))
-    assert [
-        name for name, text in tracked_texts() if words.search(text) and name.endswith((".py", ".md", ".yaml"))
-    ] == []
+    words = re.compile("|".join(("TO" + "DO", "FIX" + "ME", "HA" + "CK")))
+    assert [name for name, text in tracked_texts() if words.search(text)] == []
