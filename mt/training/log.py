@@ -1,0 +1,100 @@
+"""The run's log: a file of events, one JSON object a line, and numbers that a person reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mt.errors import RunError
+
+
+class EventLog:
+    """Appends events to `path`. Each is on its way to the disk when `write` returns.
+
+    What is not a number, which JSON lacks, is written as the strings "nan", "inf" and "-inf".
+    """
+
+    def __init__(self, path: Path, update: int = 0) -> None:
+        """Open the log of a training that stands at `update`: what it holds of later updates, which come again, is cut.
+
+        Raises:
+            RunError: it cannot be opened.
+        """
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab+", buffering=0)
+            cut = self._cut(update)
+        except OSError as error:
+            raise RunError(f"{path} could not be opened ({error}).") from error
+        if cut or update:
+            self.write("resumed", {"update": update, "lines_cut": cut})
+
+    def write(self, event: str, values: Mapping[str, Any]) -> None:
+        """Append an event.
+
+        Raises:
+            RunError: it could not be written. A line that is only begun is cut off when training is resumed.
+        """
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        line = json.dumps(_plain({"event": event, "time": now, **values}), ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            self._file.write(line.encode())
+        except OSError as error:
+            raise RunError(
+                f"{self._path} could not be written ({error}): make room there and run the same command again."
+            ) from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _cut(self, update: int) -> int:
+        """Cut off the lines from the first one of a later update on, or from a torn one; return how many."""
+        self._file.seek(0)
+        lines = io.BytesIO(self._file.read()).readlines()
+        kept = next((number for number, line in enumerate(lines) if _is_later(line, update)), len(lines))
+        self._file.truncate(sum(map(len, lines[:kept])))
+        return len(lines) - kept
+
+
+def _is_later(line: bytes, update: int) -> bool:
+    if not line.endswith(b"\n"):
+        return True
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return False
+    found = content.get("update") if isinstance(content, dict) else None
+    return isinstance(found, int) and found > update
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def perplexity(nll: float) -> float:
+    """exp of a negative log-likelihood a token in nats, never of a smoothed loss; infinity where that overflows."""
+    return math.exp(nll) if not nll > 709 else math.inf
+
+
+def per_token(total: float, tokens: int) -> float:
+    """`total / tokens`; NaN for no tokens."""
+    return total / tokens if tokens else math.nan

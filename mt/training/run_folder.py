@@ -1,0 +1,95 @@
+"""The run folder as a whole: who may write in it, and how a training is taken out of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from mt.errors import RunError
+
+LOCK = ".lock"
+LOG = "log.jsonl"
+_TRAINED = ("model.json", "model.safetensors", "scores.json", "translations", LOG, "checkpoints")
+_DELETED = ".deleted-"
+
+
+@contextmanager
+def locked(run: Path) -> Iterator[None]:
+    """Be the only process that trains in `run`. The system lifts the lock of a process that ends, however it ends.
+
+    Raises:
+        RunError: another process is at it, or the folder cannot be made.
+    """
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        file = (run / LOCK).open("ab+")
+    except OSError as error:
+        raise RunError(f"{run} cannot be used as a run folder ({error}).") from error
+    with file:
+        if not _lock(file):
+            raise RunError(
+                f"{run} is in use by another training ({_owner(file)}): wait until it ends or choose another model_dir."
+            )
+        file.truncate(0)
+        file.write(str(os.getpid()).encode())
+        file.flush()
+        yield
+
+
+def clear(run: Path) -> None:
+    """Delete all that training made in `run` and what was made with its model; the prepared corpus stays.
+
+    Raises:
+        RunError: something could not be deleted.
+    """
+    try:
+        _sweep(run)
+        for name in _TRAINED:
+            path = run / name
+            if path.is_dir() and not path.is_symlink():
+                # Renamed first: half-deleted checkpoints must not look like a training.
+                path.rename(run / f"{_DELETED}{name}")
+            else:
+                path.unlink(missing_ok=True)
+        _sweep(run)
+    except OSError as error:
+        raise RunError(f"The training in {run} could not be deleted ({error}).") from error
+
+
+def _sweep(run: Path) -> None:
+    for left in run.glob(_DELETED + "*"):
+        shutil.rmtree(left)
+
+
+def _owner(file: BinaryIO) -> str:
+    file.seek(0)
+    return f"process {file.read().decode() or 'unknown'}"
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: BinaryIO) -> bool:
+        try:
+            file.seek(2**30)  # beyond what is read: a locked byte cannot be
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _lock(file: BinaryIO) -> bool:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True  # a file system that knows no locks
+        return True
