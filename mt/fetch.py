@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mt import __version__
 from mt.corpora.archive import extract
 from mt.corpora.copies import copy_from, find_copy
 from mt.corpora.download import Patience, download
@@ -40,6 +41,11 @@ class FetchReport:
 
     files: tuple[Fetched, ...]
 
+    def __str__(self) -> str:
+        return (
+            "\n".join(f"{file.origin:<10}  {file.path}" for file in self.files) or "This recipe has nothing to fetch."
+        )
+
 
 def fetch(
     recipe: Recipe, source_dir: Path | None = None, patience: Patience | None = None
@@ -53,16 +59,14 @@ def fetch(
         raise DataError(f"--from {source_dir} is no folder; name one that holds the files.")
     data, files = recipe.data, list[Fetched]()
     with _disk_errors():
-        ready = data.split is not None and (yield from _parts_ready(recipe, data.split, source_dir))
+        ready = (yield from _ready_parts(recipe, data.split, source_dir)) if data.split else []
         for index, item in enumerate(data.download):
             if not (ready and data.split and _serves(item, data.split)):
                 files += yield from _fetch_item(item, f"data.download[{index}]", source_dir, patience or Patience())
-        if data.split and not ready:
-            yield from _split(recipe, data.split)
+        if data.split:
+            files += ready or (yield from _split(recipe, data.split))
         if data.generate:
-            yield from _generate(recipe, data.generate)
-        if data.split or data.generate:
-            files += [Fetched(path, "split" if data.split else "generated") for path in Parts.of(data).files()]
+            files += yield from _generate(recipe, data.generate)
     return FetchReport(tuple(files))
 
 
@@ -109,24 +113,24 @@ def _serves(item: Download, split: Split) -> bool:
     return split.tsv in (item.to, *(item.to / member for member in item.members))
 
 
-def _parts_ready(recipe: Recipe, split: Split, source_dir: Path | None) -> Generator[Event, None, bool]:
-    """Whether the parts are there already, or are now because the folder has all six."""
+def _ready_parts(recipe: Recipe, split: Split, source_dir: Path | None) -> Work:
+    """The parts where they are there already, or are now because the folder has all six; else none."""
     parts, copied = Parts.of(recipe.data), {"copied": "ready-made"}
     if parts.up_to_date(_split_settings(split)) or parts.up_to_date(copied):
-        return True
+        return _fetched(parts, "kept")
     found = {path: find_copy(path, None, source_dir) for path in parts.files()} if source_dir else {}
     if not found or None in found.values():
-        return False
+        return []
     parts.check_own()
     texts: Texts = {}
     for part, (source, target) in parts.paths.items():
         texts[part] = (read_lines(found[source] or source), read_lines(found[target] or target))
     parts.write(texts, copied)
     yield Notice(f"{source_dir}: the ready-made texts were taken as they are; data.split was not used.")
-    return True
+    return _fetched(parts, "copied")
 
 
-def _split(recipe: Recipe, split: Split) -> Generator[Event, None, None]:
+def _split(recipe: Recipe, split: Split) -> Work:
     parts = Parts.of(recipe.data)
     parts.check_own()
     table = list(read_table(split))
@@ -138,9 +142,10 @@ def _split(recipe: Recipe, split: Split) -> Generator[Event, None, None]:
         f"{split.tsv}: {len(table)} lines; left out {len(table) - len(whole)} with an empty side and "
         f"{len(whole) - kept} repeated; {_sizes(cut)}."
     )
+    return _fetched(parts, "split")
 
 
-def _generate(recipe: Recipe, generate: Generate) -> Generator[Event, None, None]:
+def _generate(recipe: Recipe, generate: Generate) -> Work:
     data, parts = recipe.data, Parts.of(recipe.data)
     if data.src_lang == data.tgt_lang:
         raise ConfigError(
@@ -150,10 +155,10 @@ def _generate(recipe: Recipe, generate: Generate) -> Generator[Event, None, None
     made_from = {
         "generate": {"pairs": generate.pairs, "held_out": generate.held_out},
         "from": [data.src_lang, data.tgt_lang, recipe.seed],
-        "with": [f"babel {version('babel')}", f"num2words {version('num2words')}"],
+        "with": [f"mt-toolkit {__version__}", f"babel {version('babel')}", f"num2words {version('num2words')}"],
     }
     if parts.up_to_date(made_from):
-        return
+        return _fetched(parts, "kept")
     parts.check_own()
     phrases = generate_phrases(source, target, generate.pairs + 2 * generate.held_out, recipe.seed)
     cut = split_pairs(phrases.pairs, generate.held_out, generate.held_out, str(recipe.seed))
@@ -163,6 +168,11 @@ def _generate(recipe: Recipe, generate: Generate) -> Generator[Event, None, None
         f"Generated {data.src_lang}-{data.tgt_lang} phrases: {_sizes(cut)}; left out {phrases.ambiguous} sources with "
         f"two translations{left_out and ', and for want of words in one language' + left_out[1:]}."
     )
+    return _fetched(parts, "generated")
+
+
+def _fetched(parts: Parts, origin: str) -> list[Fetched]:
+    return [Fetched(path, origin) for path in parts.files()]
 
 
 def _split_settings(split: Split) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _FOLDERS = 3  # how many folders of the wanted path are tried below the given on
 def find_copy(wanted: Path, sha256: str | None, folder: Path) -> Path | None:
     """The file in `folder` whose bytes, or whose decompressed bytes, are those of `wanted`.
 
-    For `data/multi30k/raw/train.en` it may lie at `train.en`, `raw/train.en` or `multi30k/raw/train.en` of the folder.
+    For `data/multi30k/raw/train.en` it may lie at `multi30k/raw/train.en`, `raw/train.en` or `train.en` of the folder.
     Without a checksum the first file of a fitting name is taken. DataError where names fit, but no checksum does.
     """
     found = [path for path in _candidates(wanted, folder) if path.is_file()]
@@ -49,8 +49,8 @@ def is_packed(found: Path, wanted: Path) -> bool:
 
 
 def _candidates(wanted: Path, folder: Path) -> Iterator[Path]:
-    for depth in range(_FOLDERS + 1):
-        inside = folder.joinpath(*wanted.parts[-depth - 1 :]) if depth < len(wanted.parts) else folder / wanted.name
+    for depth in range(_FOLDERS, -1, -1):
+        inside = folder.joinpath(*wanted.parts[-depth - 1 :])
         for suffix in ("", *SUFFIXES):
             yield inside.with_name(inside.name + suffix)
 
