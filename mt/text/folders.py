@@ -25,8 +25,10 @@ def locked(folder: Path, work: str) -> Iterator[None]:
     try:
         if not _lock(descriptor) or not _is_still(path, descriptor):
             raise RunError(f"another {work} is writing {folder}; wait until it has ended.")
-        yield
-        path.unlink(missing_ok=True)
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
 

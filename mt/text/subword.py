@@ -43,6 +43,8 @@ class SubwordTokenizer(Tokenizer):
         return ids
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        if not batch:
+            return []
         texts: list[str] = self._processor.decode([[int(index) for index in ids] for ids in batch], num_threads=1)
         return texts
 

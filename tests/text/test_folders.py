@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mt.errors import RunError
+from mt.text.folders import locked, write_folder_aside
+
+
+def test_a_second_holder_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "run" / "data"
+    with locked(folder, "mt prepare"), pytest.raises(RunError) as error, locked(folder, "mt prepare"):
+        pass
+    assert str(error.value) == f"another mt prepare is writing {folder}; wait until it has ended."
+    with locked(folder, "mt prepare"):
+        pass
+    assert list(folder.parent.iterdir()) == []
+
+
+def test_the_lock_is_let_go_after_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with pytest.raises(KeyError), locked(folder, "mt prepare"):
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    with locked(folder, "mt prepare"):
+        pass
+
+
+def write(folder: Path, name: str) -> None:
+    with write_folder_aside(folder) as aside:
+        (aside / name).write_bytes(b"")
+
+
+def test_nothing_of_the_old_folder_remains(tmp_path: Path) -> None:
+    """Fault 42."""
+    write(tmp_path / "data", "old")
+    write(tmp_path / "data", "new")
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["data", "data/new"]
+
+
+def test_an_error_leaves_the_old_folder(tmp_path: Path) -> None:
+    write(tmp_path / "data", "old")
+
+    def fail() -> None:
+        with write_folder_aside(tmp_path / "data") as aside:
+            (aside / "half").write_bytes(b"")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["data", "data/old"]
+
+
+def test_what_an_interrupted_run_left_is_mended(tmp_path: Path) -> None:
+    (tmp_path / ".data.old").mkdir()
+    (tmp_path / ".data.tmp").mkdir()
+    (tmp_path / ".data.tmp" / "half").write_bytes(b"")
+    with write_folder_aside(tmp_path / "data") as aside:
+        assert (tmp_path / "data").is_dir()
+        assert list(aside.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
