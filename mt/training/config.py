@@ -83,7 +83,7 @@ class OptimizerConfig:
 class AverageConfig:
     """Which checkpoints the final model is the mean of."""
 
-    of: str = option("last", help="the last n checkpoints or the n best by `train.metric`", choices=("last", "best"))
+    of: str = option("best", help="the last n checkpoints, or the n best by `train.metric`", choices=("last", "best"))
     n: int = option(1, help="how many; 1 takes that one checkpoint as it is", ge=1)
 
 

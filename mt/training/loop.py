@@ -37,8 +37,8 @@ class StepDone(Event):
     nll: Tensor
     """Negative log-likelihood in nats, summed over `tokens`."""
     tokens: int
-    padded: int
-    """Positions computed, both sides, padding included."""
+    seconds: float
+    """Since the event before."""
     grad_norm: Tensor
     learning_rate: float
 
@@ -105,19 +105,18 @@ class Trainer:
         Raises:
             RunError: no finite gradient for `MAX_SKIPPED` updates in a row; the last good checkpoint is untouched.
         """
-        skipped_in_row = 0
+        skipped_in_row, self._clock = 0, time.monotonic()
         while not (stop := self._end()):
             for batches in self._updates():
-                before, started = self.state, time.monotonic()
-                done = self._update(batches)
+                before, done = self.state, self._update(batches)
                 skipped_in_row = skipped_in_row + 1 if done.state.skipped > before.skipped else 0
                 if skipped_in_row >= MAX_SKIPPED:
                     raise RunError(
                         f"Training stopped at update {self.state.update}: the loss was not a number for {MAX_SKIPPED} "
                         "updates in a row; lower train.lr or set train.precision to fp32, and resume or start again."
                     )
-                self._advance(done.state, started)
-                yield replace(done, state=self.state)
+                self._advance(done.state)
+                yield replace(done, state=self.state, seconds=self.state.seconds - before.seconds)
                 best = (yield from self._validate()) if due(self.config.valid_every, before, self.state) else False
                 if due(self.config.save_every, before, self.state) or (best and self.config.keep_best):
                     yield from self._save()
@@ -150,8 +149,7 @@ class Trainer:
         pairs = sum(batch.src.size(0) for batch in batches)
         state = self.state.after_batches(len(batches), pairs, sum(tokens), len(self.data), skipped=not finite)
         total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
-        padded = sum(batch.src.numel() + batch.tgt_in.numel() for batch in batches)
-        return StepDone(state, total, nll, sum(tokens), padded, norm, rate)
+        return StepDone(state, total, nll, sum(tokens), 0.0, norm, rate)
 
     def _backward(self, batch: Batch, tokens: int) -> tuple[Tensor, Tensor]:
         batch = batch.to(self.precision.device)
@@ -160,29 +158,31 @@ class Trainer:
         torch.autograd.backward(loss.total / tokens)
         return loss.total.detach(), loss.nll
 
-    def _advance(self, state: TrainingState, started: float) -> None:
-        self.state = replace(state, seconds=state.seconds + time.monotonic() - started)
+    def _advance(self, state: TrainingState) -> None:
+        """Go on to `state`, and count all time since the last call: updates, data, validation, saving, and the watcher."""
+        now = time.monotonic()
+        self.state = replace(state, seconds=state.seconds + now - self._clock)
+        self._clock = now
 
     def _validate(self) -> Generator[Event, None, bool]:
         """Validate, where there is validation text; whether the scores are a new best."""
         if self.validate is None:
             return False
-        started, before = time.monotonic(), self.state
+        before = self.state
         self.model.eval()
         try:
             scores = self.validate(self.state.update)
         finally:
             self.model.train()
-        self._advance(self.state.after_validation(scores), started)
+        self._advance(self.state.after_validation(scores))
         is_best = self.state.best.get(self.config.metric) != before.best.get(self.config.metric)
         yield Validated(self.state, is_best)
         return is_best
 
     def _save(self) -> Iterable[Event]:
-        started = time.monotonic()
         self.checkpoints.save(take(self.state, self.model, self.optimizer, self.generators))
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best)
-        self._advance(self.state, started)
+        self._advance(self.state)
         yield Saved(self.state)
 
     def _end(self) -> Stopped | None:

@@ -1,0 +1,73 @@
+"""Validation during training: the loss on the validation ids, and the scores of real translations of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from mt.data.batching import Batch, by_length, collate
+from mt.data.store import Store
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.objectives.cross_entropy import Loss
+from mt.recipe import Recipe
+from mt.scoring.metrics import Scorer
+from mt.text.files import write_text
+from mt.training.precision import Precision
+from mt.translate import Translator
+
+METRICS = ("bleu", "chrf")
+FOLDER = "validations"
+
+
+class Validation:
+    """Scores a model on the recipe's validation text; nothing in it is drawn, so training goes on as if it had not been.
+
+    The translations are those that `mt translate` gives with the same beam: whole sentences, detokenised, scored
+    against the raw references. They are kept in the run folder, a file a validation.
+    """
+
+    def __init__(
+        self, recipe: Recipe, store: Store, model: EncoderDecoder, loss: Callable[[Batch], Loss], precision: Precision
+    ) -> None:
+        self.loss = loss
+        self.precision = precision
+        self.folder = recipe.model_dir / FOLDER
+        self.suffix = recipe.data.tgt_lang
+        self.batches = _batches(store, recipe.train.batch_tokens)
+        self.sources = list(store.reference_lines("valid", "src"))
+        references = [list(store.reference_lines("valid", "tgt"))]
+        self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in METRICS}
+        decode = replace(recipe.decode, beam_size=recipe.train.valid_beam_size, n_best=1)
+        self.translator = Translator(model, store.tokenizers, decode, precision.device)
+
+    def __call__(self, update: int) -> dict[str, float]:
+        """The scores at `update`: loss in nats a target token, without smoothing; BLEU and chrF of the translations."""
+        with torch.inference_mode():
+            loss = self._loss()
+        texts = [translation.text for translation in self.translator.translate(self.sources)]
+        write_text(self.path(update), "".join(text + "\n" for text in texts))
+        return {"loss": loss, **{name: _value(scorer, texts) for name, scorer in self.scorers.items()}}
+
+    def path(self, update: int) -> Path:
+        """The file with the translations of the validation at `update`."""
+        return self.folder / f"step-{update:08d}.{self.suffix}"
+
+    def _loss(self) -> float:
+        """Summed over the corpus before it is divided, so that no batching changes it; in float32."""
+        losses = [self.loss(batch.to(self.precision.device)) for batch in self.batches]
+        return sum(float(loss.nll) for loss in losses) / sum(loss.tokens for loss in losses)
+
+
+def _value(scorer: Scorer, texts: list[str]) -> float:
+    return scorer.score(scorer.statistics(texts)).value
+
+
+def _batches(store: Store, budget: int) -> list[Batch]:
+    valid, tgt = store.split("valid"), store.tokenizers.tgt
+    return [
+        collate([valid.src[i] for i in rows], [valid.tgt[i] for i in rows], tgt.pad, tgt.bos, tgt.eos)
+        for rows in by_length(valid.src.lengths, valid.tgt.lengths, budget)
+    ]
