@@ -17,6 +17,7 @@ from mt.errors import ConfigError
 
 LARGEST = 1_000_000  # bytes; more is no recipe, but a corpus given by mistake
 DEEPEST = 20  # levels; recipes need five
+SHOWN = 80  # characters of an override that errors cite
 _NULLS = ("null", "Null", "NULL", "~")
 
 
@@ -174,8 +175,8 @@ def _place(node: Any, file: str, base: Path) -> Place:
 
 
 def merge(under: Tree | None, over: Tree) -> Tree:
-    """`over` laid on `under`: mappings deeply, all else replaced."""
-    if not isinstance(under, Block) or not isinstance(over, Block):
+    """`over` laid on `under`: mappings deeply, all else replaced. An empty mapping clears what is under it."""
+    if not isinstance(under, Block) or not isinstance(over, Block) or not over.entries:
         return over
     entries = dict(under.entries)
     for key, value in over.entries.items():
@@ -197,7 +198,7 @@ def plant(value: Any, place: Place) -> Tree:
 def override(tree: Tree, text: str, base: Path, flag: str = "-o") -> Tree:
     """Lay `KEY=VALUE` (dots lead into blocks, numbers into lists) over `tree`. Raises ConfigError that cites it."""
     key, equals, value = text.partition("=")
-    place = Place(f"{flag} {text}", base)
+    place = Place(f"{flag} {text if len(text) <= SHOWN else text[: SHOWN - 3] + '...'}", base)
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError(f"{place}: write KEY=VALUE, such as train.lr=3e-4 or data.train.0.src=corpus.en.")

@@ -283,6 +283,16 @@ def test_merging_is_deep_for_mappings_only() -> None:
     assert build(Outer, merged)[0] == Outer("x", Inner(4, 0.1), kinds=("b",))
 
 
+def test_an_empty_mapping_clears() -> None:
+    assert overridden("name: x\ntable: {a: {b: {}}}\ninner: {size: 3}\n", "table={}", "inner={}") == Outer("x")
+
+
+def test_a_long_override_is_cited_by_its_beginning() -> None:
+    with pytest.raises(ConfigError) as error:
+        overridden("name: x\n", f"kind={'c' * 200}")
+    assert str(error.value).startswith(f"-o kind={'c' * 72}...: kind must be one of a or b")
+
+
 def test_key_paths_name_all_keys() -> None:
     paths = list(key_paths(Outer))
     assert paths[:2] == ["name", "inner"]
