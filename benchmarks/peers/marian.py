@@ -59,7 +59,7 @@ def make(task: Task) -> Callable[[Sequence[int]], None]:
                 reduction="sum",
             )
             optimizer.zero_grad(set_to_none=True)
-            (loss / tokens).backward()
+            torch.autograd.backward(loss / tokens)
             torch.nn.utils.clip_grad_norm_(model.parameters(), shape.clip_norm)
             optimizer.step()
             schedule.step()

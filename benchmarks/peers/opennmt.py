@@ -37,7 +37,7 @@ def options(shape: Shape) -> Namespace:
         -param_init 0 -optim adam -adam_beta2 0.98 -decay_method rsqrt -warmup_steps {shape.warmup}
         -learning_rate {shape.lr} -max_grad_norm {shape.clip_norm} -normalization tokens -batch_type tokens
         -report_every 1000000 -valid_steps 1000000 -model_dtype fp32"""
-    opt, _ = parser.parse_known_args(words.split())
+    opt: Namespace = parser.parse_known_args(words.split())[0]
     ArgumentParser.update_model_opts(opt)
     ArgumentParser.validate_model_opts(opt)
     opt.data = {}

@@ -1,8 +1,8 @@
 """What a worker of benchmarks/training.py is: a process that trains one tool's model on batches it is given.
 
-The driver writes the task once (`write_task`), starts each worker with its path, and then alternates: it writes a number
-of updates to one worker's standard input and waits for that worker's line of JSON, while the others sleep. This module
-runs in the environments of all tools, so it imports numpy alone.
+The driver writes the task once (`write_task`), starts each worker with its path, and then alternates: it writes a
+number of updates to one worker's standard input and waits for that worker's line of JSON, while the others sleep. This
+module runs in the environments of all tools, so it imports numpy alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,192 @@
+"""Training speed and memory of this project beside other tools, on the same batches, in turns: see README.md.
+
+python -m benchmarks.training --src train.en --tgt train.de --cache FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from benchmarks.peers.protocol import Batch, Shape, write_task
+from mt.data.store import Store
+from mt.data.training_data import TrainingData
+from mt.events import finish
+from mt.prepare import prepare
+from mt.recipe import load_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+TORCH = "torch==2.13.0"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A worker module, and the arguments of the `pip install`s that make its environment; none: this one."""
+
+    module: str
+    installs: tuple[tuple[str, ...], ...] = ()
+
+
+OURS = Tool("benchmarks.peers.ours")
+PEERS = {
+    "opennmt": Tool(
+        "benchmarks.peers.opennmt",
+        (
+            (TORCH, "configargparse", "ctranslate2", "pyahocorasick", "pyonmttok", "pyyaml", "rapidfuzz", "sacrebleu"),
+            ("six", "tensorboard", "setuptools<81"),
+            ("--no-deps", "OpenNMT-py==3.5.1"),  # it asks for an older torch, and runs with this one
+        ),
+    ),
+    "marian": Tool("benchmarks.peers.marian", ((TORCH, "transformers==5.24.0"),)),
+}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a worker measured in one turn."""
+
+    tokens: int
+    seconds: float
+    peak_bytes: int
+
+    @property
+    def speed(self) -> float:
+        """Target tokens a second."""
+        return self.tokens / self.seconds
+
+
+class Worker:
+    """A running worker process."""
+
+    def __init__(self, name: str, python: Path, module: str, task: Path, threads: int) -> None:
+        self.name = name
+        with task.with_name(f"{name}.log").open("w") as log:
+            self._process = subprocess.Popen(
+                [python, "-m", module, task],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=os.environ | {"OMP_NUM_THREADS": str(threads)},
+            )
+        self._answer()
+
+    def turn(self, updates: int) -> Turn:
+        """Train that many updates."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{updates}\n")
+        self._process.stdin.flush()
+        return Turn(**self._answer())
+
+    def _answer(self) -> dict[str, int]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            sys.exit(f"The worker {self.name} ended early; its log is in the cache folder.")
+        answer: dict[str, int] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def environment(folder: Path, tool: Tool) -> Path:
+    """The Python of the tool's environment, made where it is missing."""
+    if not tool.installs:
+        return Path(sys.executable)
+    python, done = folder / "bin" / "python", folder / "installed"
+    if not done.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        for packages in tool.installs:
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        done.touch()
+    return python
+
+
+def make_batches(src: Path, tgt: Path, folder: Path, vocab_size: int, budget: int, count: int) -> list[Batch]:
+    """The first `count` batches of the first epoch, as `mt train` sees them; prepared in `folder`."""
+    recipe = load_recipe(
+        ROOT / "recipes" / "quickstart.yaml",
+        [
+            f"model_dir={folder}",
+            "data.generate=null",
+            "data.valid=null",
+            "data.test={}",
+            f"data.train=[{{src: {src.resolve()}, tgt: {tgt.resolve()}}}]",
+            f"tokenizer.vocab_size={vocab_size}",
+        ],
+    )
+    finish(prepare(recipe))
+    store = Store.open(recipe.data_dir)
+    with TrainingData(store.split("train"), store.tokenizers, recipe.tokenizer, budget, recipe.seed) as data:
+        return [
+            Batch(batch.src.numpy(), torch.cat([batch.tgt_in[:, :1], batch.tgt_out], 1).numpy())
+            for batch in islice(data.epoch(0), count)
+        ]
+
+
+def report(ours: Sequence[Turn], peers: dict[str, list[Turn]]) -> None:
+    """Print speed, ratios and memory."""
+    speed = statistics.median(turn.speed for turn in ours)
+    print(f"{'ours':10} {speed:8.0f} target tokens/s, peak {ours[-1].peak_bytes / 2**30:.2f} GiB")
+    for name, turns in peers.items():
+        ratios = [mine.speed / other.speed for mine, other in zip(ours, turns, strict=True)]
+        memory = ours[-1].peak_bytes / turns[-1].peak_bytes
+        speed = statistics.median(turn.speed for turn in turns)
+        print(f"{name:10} {speed:8.0f} target tokens/s, peak {turns[-1].peak_bytes / 2**30:.2f} GiB")
+        spread = f"{min(ratios):.2f} to {max(ratios):.2f} in {len(ratios)} rounds"
+        print(f"  ours / {name}: speed {statistics.median(ratios):.2f} ({spread}), memory {memory:.2f}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--src", type=Path, required=True, help="source text")
+    parser.add_argument("--tgt", type=Path, required=True, help="target text")
+    parser.add_argument("--cache", type=Path, required=True, help="folder for the peers' environments and the batches")
+    parser.add_argument("--peers", default=",".join(PEERS), help="some of %(default)s")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--updates", type=int, default=20, help="of each tool in each round")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="rows x longest side")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of ours and marian")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parse()
+    shape = Shape(threads=options.threads, precision=options.precision)
+    batches = make_batches(
+        options.src, options.tgt, options.cache / "prepared", shape.vocab_size, options.batch_tokens, 60
+    )
+    task = options.cache / "task.npz"
+    write_task(task, shape, batches)
+    tools = {"ours": OURS} | {name: PEERS[name] for name in options.peers.split(",") if name}
+    workers = [
+        Worker(name, environment(options.cache / name, tool), tool.module, task, options.threads)
+        for name, tool in tools.items()
+    ]
+    turns: dict[str, list[Turn]] = {name: [] for name in tools}
+    for number in range(options.rounds):
+        for worker in workers:
+            turns[worker.name].append(worker.turn(options.updates))
+            print(f"round {number + 1}: {worker.name} {turns[worker.name][-1].speed:.0f}", file=sys.stderr)
+    for worker in workers:
+        worker.close()
+    report(turns.pop("ours"), turns)
+
+
+if __name__ == "__main__":
+    main()
