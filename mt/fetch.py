@@ -116,6 +116,9 @@ def _serves(item: Download, split: Split) -> bool:
 def _ready_parts(recipe: Recipe, split: Split, source_dir: Path | None) -> Work:
     """The parts where they are there already, or are now because the folder has all six; else none."""
     parts, copied = Parts.of(recipe.data), {"copied": "ready-made"}
+    if parts.foreign():
+        yield _foreign_notice(parts, "data.split")
+        return _fetched(parts, "kept")
     if parts.up_to_date(_split_settings(split)) or parts.up_to_date(copied):
         return _fetched(parts, "kept")
     found = {path: find_copy(path, None, source_dir) for path in parts.files()} if source_dir else {}
@@ -147,6 +150,9 @@ def _split(recipe: Recipe, split: Split) -> Work:
 
 def _generate(recipe: Recipe, generate: Generate) -> Work:
     data, parts = recipe.data, Parts.of(recipe.data)
+    if parts.foreign():
+        yield _foreign_notice(parts, "data.generate")
+        return _fetched(parts, "kept")
     if data.src_lang == data.tgt_lang:
         raise ConfigError(
             f"data.src_lang and data.tgt_lang are both '{data.src_lang}'; data.generate needs two languages."
@@ -169,6 +175,13 @@ def _generate(recipe: Recipe, generate: Generate) -> Work:
         f"two translations{left_out and ', and for want of words in one language' + left_out[1:]}."
     )
     return _fetched(parts, "generated")
+
+
+def _foreign_notice(parts: Parts, key: str) -> Notice:
+    train, _ = parts.paths["train"]
+    return Notice(
+        f"{train} and the other texts were put there by somebody: they are used as they are, and {key} is not."
+    )
 
 
 def _fetched(parts: Parts, origin: str) -> list[Fetched]:

@@ -188,6 +188,7 @@ def test_ready_made_parts_of_a_folder_are_taken(tmp_path: Path) -> None:
     assert origins(run(recipe)[0]) == ["kept"] * 6
     (have / "dev.de").unlink()
     (tmp_path / "d" / "parts.json").unlink()
+    (tmp_path / "d" / "dev.de").unlink()
     assert refusal(recipe, have).startswith("FOLDER/have holds no de.zip")
 
 
@@ -201,6 +202,22 @@ def test_texts_of_somebody_else_are_never_written_over(tmp_path: Path, block: st
         "FOLDER/d/dev.de exists and was not made by mt fetch, so it is not written over; move it away."
     )
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["dev.de"]
+
+
+@pytest.mark.parametrize("block", ["split: {tsv: all.tsv, valid: 20, test: 30}", "generate: {pairs: 50, held_out: 5}"])
+def test_all_six_texts_of_somebody_else_are_used(tmp_path: Path, block: str) -> None:
+    recipe = write_recipe(tmp_path, f"  {block}\n")
+    (tmp_path / "d").mkdir()
+    for name in PARTS:
+        (tmp_path / "d" / name).write_text("mine\n")
+    report, notices = run(recipe)
+    assert (origins(report), notices) == (
+        ["kept"] * 6,
+        [
+            "FOLDER/d/train.en and the other texts were put there by somebody: they are used as they are, and "
+            f"data.{block.split(':')[0]} is not."
+        ],
+    )
 
 
 def test_phrases_are_generated_once_for_the_same_settings(tmp_path: Path) -> None:

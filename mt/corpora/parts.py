@@ -58,6 +58,10 @@ class Parts:
             path.is_file() and sha256_of(path) == sums.get(self._key(path)) for path in self.files()
         )
 
+    def foreign(self) -> bool:
+        """Whether all are there and somebody else put them there."""
+        return not self.note_path.is_file() and all(path.is_file() for path in self.files())
+
     def check_own(self) -> None:
         """DataError where a file stands in the way that was not made here."""
         known = self._note().get("sha256", {})
