@@ -11,13 +11,14 @@ import os
 import signal
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import chain
 from multiprocessing.connection import wait
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,8 @@ from mt.text import filters
 from mt.text.config import Filters
 from mt.text.files import Block
 from mt.text.tokenizer import Tokenizer, Tokenizers
+
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -168,7 +171,7 @@ def encode_blocks(
     context = multiprocessing.get_context("spawn")  # forking a process that runs threads, such as torch's, may hang
     with ProcessPoolExecutor(workers, context, _start, (encoder, tokenizers)) as pool:
         try:
-            yield from _in_order(pool, blocks, 2 * workers + 2)
+            yield from in_order(pool, _encode, blocks, 2 * workers + 2)
         except BrokenProcessPool:
             raise RunError(
                 "a worker process of mt prepare died, perhaps for want of memory; run it again with fewer workers."
@@ -177,11 +180,13 @@ def encode_blocks(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_order(pool: ProcessPoolExecutor, blocks: Iterable[tuple[Block, Block]], ahead: int) -> Iterator[EncodedPairs]:
-    """Results in the order of the blocks, of which at most `ahead` are read and not yet done with."""
-    pending: deque[Future[EncodedPairs]] = deque()
-    for sources, targets in blocks:
-        pending.append(pool.submit(_encode, sources, targets))
+def in_order(
+    pool: Executor, work: Callable[..., Result], tasks: Iterable[tuple[Any, ...]], ahead: int
+) -> Iterator[Result]:
+    """`work(*task)` of each task, in their order; at most `ahead` tasks are taken and not yet done with."""
+    pending: deque[Future[Result]] = deque()
+    for task in tasks:
+        pending.append(pool.submit(work, *task))
         if len(pending) == ahead:
             yield pending.popleft().result()
     while pending:
