@@ -1,28 +1,36 @@
 """Train: a prepared corpus -> checkpoints in a run folder. The same call again resumes.
 
-A new architecture goes into mt/models (ENCODERS, DECODERS, PRESETS), a new objective into mt/objectives, a schedule or an
-optimiser into mt/training: nothing changes here.
+A new architecture goes into mt/models (ENCODERS, DECODERS, PRESETS), a new objective into mt/objectives, a schedule or
+an optimiser into mt/training (SCHEDULES, OPTIMIZERS): nothing changes here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
 from mt.checks import check_recipe
+from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import TrainingData
 from mt.events import Event, Notice, Progress
 from mt.objectives.cross_entropy import CrossEntropy
-from mt.recipe import RECIPE_FILE, Recipe, save_recipe
+from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
+from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import Checkpoints
-from mt.training.final import write_final
-from mt.training.loop import StepDone, Stopped, Trainer
-from mt.training.meter import Meter, expected_updates
+from mt.training.config import TrainConfig
+from mt.training.final import DESCRIPTION, write_final
+from mt.training.log import EventLog
+from mt.training.loop import Saved, StepDone, Stopped, Trainer, Validated
+from mt.training.meter import Meter, Trained, expected_updates
 from mt.training.precision import Precision
+from mt.training.resume import check_corpus, check_resume
+from mt.training.run_folder import LOG, clear, locked
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState, due
 from mt.validation import Validation
@@ -46,7 +54,9 @@ def train(
     should_stop: Callable[[], bool] = lambda: False,
     overwrite: bool = False,
 ) -> Generator[Event, None, TrainReport]:
-    """Train the recipe's model, or go on with a training that stopped; yields `Trained`, `Validated`, `Saved`, `Progress`.
+    """Train the recipe's model, or go on with a training that stopped.
+
+    Yields `Trained`, `Validated`, `Saved`, `Stopped`, `Progress` and `Notice`.
 
     Args:
         should_stop: asked after each update; True saves a checkpoint and ends.
@@ -58,18 +68,32 @@ def train(
     """
     check_recipe(recipe, "train")
     store = Store.open(recipe.data_dir)
-    yield from _open_run(recipe, store, overwrite)
-    trainer = build_trainer(recipe, store, torch.device(device), should_stop)
-    yield from _resume(trainer)
-    stopped = yield from _watch(trainer)
-    final = write_final(recipe.model_dir, recipe.train.average) if stopped.finished else []
+    keep_freed_memory()
+    with locked(recipe.model_dir):
+        if overwrite:
+            clear(recipe.model_dir)
+        yield from _open_run(recipe, store)
+        trainer = build_trainer(recipe, store, torch.device(device), should_stop)
+        yield from _resume(trainer)
+        yield Notice(_description(recipe, trainer))
+        with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update) as log:
+            stopped = yield from _watch(trainer, log)
+        final = write_final(recipe.model_dir, recipe.train.average) if stopped.finished else []
     return TrainReport(trainer.state, stopped.reason, stopped.finished, final)
+
+
+def _description(recipe: Recipe, trainer: Trainer) -> str:
+    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    return (
+        f"Training {recipe.name}: {parameters:,} parameters, {len(trainer.data):,} pairs, "
+        f"{trainer.precision.name} products, seed {recipe.seed}."
+    )
 
 
 def build_trainer(
     recipe: Recipe, store: Store, device: torch.device, should_stop: Callable[[], bool] = lambda: False
 ) -> Trainer:
-    """A trainer that stands before the first update: everything in it follows from the recipe and the prepared corpus."""
+    """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
     torch.manual_seed(recipe.seed)
     tokenizers = store.tokenizers
     model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad).to(device)
@@ -100,11 +124,16 @@ def _generators(device: torch.device) -> dict[str, torch.Generator]:
     return generators
 
 
-def _open_run(recipe: Recipe, store: Store, overwrite: bool) -> Generator[Event, None, None]:
-    """Make the run folder hold all that translation needs: the effective recipe and the tokenizer."""
-    store.tokenizers.save(recipe.model_dir / "tokenizer")
-    save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
-    yield from ()
+def _open_run(recipe: Recipe, store: Store) -> Generator[Event, None, None]:
+    """Make the run folder hold all that translation needs, unless it holds a training that this recipe does not fit."""
+    run = recipe.model_dir
+    if Checkpoints(run).updates():
+        old, new = to_mapping(load_run_recipe(run)), to_mapping(recipe)
+        changes = check_resume(run, old, new, finished=(run / DESCRIPTION).exists())
+        if changes:
+            yield Notice(f"Changed since this training began: {', '.join(map(str, changes))}.")
+    store.tokenizers.save(run / "tokenizer")
+    save_recipe(recipe, run / RECIPE_FILE)
 
 
 def _resume(trainer: Trainer) -> Generator[Event, None, None]:
@@ -113,13 +142,14 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
     for sentence in damaged:
         yield Notice(sentence)
     if checkpoint is not None:
+        check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
         trainer.state = restore(checkpoint, trainer.model, trainer.optimizer, trainer.generators)
-        yield Notice(f"Resumed from update {trainer.state.update} ({trainer.checkpoints.path(trainer.state.update)}).")
+        yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 
-def _watch(trainer: Trainer) -> Generator[Event, None, Stopped]:
-    """Run `trainer`; pass its events on, with the means of its updates and its progress between them."""
-    meter, before, detail = Meter(), trainer.state, ""
+def _watch(trainer: Trainer, log: EventLog) -> Generator[Event, None, Stopped]:
+    """Run `trainer`, log its events and pass them on, updates as their means and as progress."""
+    meter, before, means = Meter(), trainer.state, None
     events = trainer.run()
     while True:
         try:
@@ -129,12 +159,28 @@ def _watch(trainer: Trainer) -> Generator[Event, None, Stopped]:
             return stopped
         if isinstance(event, StepDone):
             meter.add(event)
-            if due(trainer.config.log_every, before, event.state) or not detail:
+            if means is None or due(trainer.config.log_every, before, event.state):
                 means = meter.means()
-                detail = f"loss {means.loss:.3f}, {means.tokens_per_second:,.0f} tokens/s"
+                log.write("trained", asdict(means))
                 yield means
             before = event.state
-            total = expected_updates(event.state, trainer.config)
-            yield Progress("training", event.state.update, total, "updates", detail)
+            yield _progress(event.state, trainer.config, means)
         else:
+            log.write(*_logged(event))
             yield event
+
+
+def _progress(state: TrainingState, config: TrainConfig, means: Trained) -> Progress:
+    detail = f"loss {means.loss:.3f}, {means.tokens_per_second:,.0f} tokens/s"
+    return Progress("training", state.update, expected_updates(state, config), "updates", detail)
+
+
+def _logged(event: Event) -> tuple[str, dict[str, Any]]:
+    """Name and values of an event's line in the log."""
+    assert isinstance(event, Validated | Saved | Stopped)
+    values: dict[str, Any] = {"update": event.state.update, "seconds": event.state.seconds}
+    if isinstance(event, Validated):
+        return "validated", {**values, **event.state.scores, "best": event.is_best}
+    if isinstance(event, Stopped):
+        return "stopped", {**values, "reason": event.reason, "finished": event.finished}
+    return "saved", values

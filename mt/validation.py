@@ -23,7 +23,7 @@ FOLDER = "validations"
 
 
 class Validation:
-    """Scores a model on the recipe's validation text; nothing in it is drawn, so training goes on as if it had not been.
+    """Scores a model on the recipe's validation text. Nothing is drawn, so training goes on as if it had not been.
 
     The translations are those that `mt translate` gives with the same beam: whole sentences, detokenised, scored
     against the raw references. They are kept in the run folder, a file a validation.

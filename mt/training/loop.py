@@ -78,6 +78,10 @@ class TrainingBatches(Protocol):
         """The batches of `epoch` from number `start_batch` on: a pure function of the two."""
         ...
 
+    def close(self) -> None:
+        """End what makes batches ahead."""
+        ...
+
 
 @dataclass
 class Trainer:
@@ -159,7 +163,7 @@ class Trainer:
         return loss.total.detach(), loss.nll
 
     def _advance(self, state: TrainingState) -> None:
-        """Go on to `state`, and count all time since the last call: updates, data, validation, saving, and the watcher."""
+        """Go on to `state`, and count all time since the last call, whatever took it."""
         now = time.monotonic()
         self.state = replace(state, seconds=state.seconds + now - self._clock)
         self._clock = now
