@@ -68,7 +68,9 @@ class Checkpoints:
         return sorted(int(name[1]) for name in names if name)
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Save a checkpoint, in place of one of the same update; return its folder.
+        """Save a checkpoint, in place of one of the same update or of later ones; return its folder.
+
+        Later ones are left from before training went back to a whole one: they are damaged, and never the newest again.
 
         Raises:
             RunError: it could not be written. All that was there before is untouched.
@@ -89,7 +91,7 @@ class Checkpoints:
                 f"{path} could not be written ({error}): the checkpoints before it are whole; "
                 "make room there and run the same command again."
             ) from error
-        self._sweep()
+        self._drop([update for update in self.updates() if update > checkpoint.state.update])
         return path
 
     def load(self, update: int) -> Checkpoint:
@@ -135,11 +137,14 @@ class Checkpoints:
         """Delete all but the newest `keep_last` and the best `keep_best` checkpoints; return the deleted updates."""
         kept = {*self.updates()[-keep_last:], *self.best(keep_best)}
         dropped = [update for update in self.updates() if update not in kept]
-        for update in dropped:
+        self._drop(dropped)
+        return dropped
+
+    def _drop(self, updates: list[int]) -> None:
+        for update in updates:
             # Renamed first: what bears a checkpoint's name is whole at any moment.
             self.path(update).rename(self._aside(self.path(update)))
         self._sweep()
-        return dropped
 
     def _aside(self, path: Path, suffix: str = "") -> Path:
         return self.folder / f"{_ASIDE}{path.name}{suffix}"

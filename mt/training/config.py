@@ -36,12 +36,14 @@ class Period:
     def parse(cls, text: str) -> Period:
         """Read `500` (updates), `2e` (epochs), `10Mt` (target tokens; also `t`, `kt`, `Gt`), `90s`, `30m`, `4h`."""
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
-        if not match or match[2].lower() not in _FACTORS or float(match[1]) <= 0:
+        # Letters alone are lower case: 10M could be minutes or a million of something.
+        suffix = "?" if not match else match[2] if len(match[2]) == 1 else match[2].lower()
+        if not match or suffix not in _FACTORS or float(match[1]) <= 0:
             raise ConfigError(
                 f"'{text}' is not a period; write a number above 0 and a unit: 500 (updates), 2e (epochs), "
                 "10Mt (target tokens), 90s, 30m or 4h."
             )
-        unit, factor = _FACTORS[match[2].lower()]
+        unit, factor = _FACTORS[suffix]
         return cls(float(match[1]) * factor, unit, text.strip())
 
     def __str__(self) -> str:

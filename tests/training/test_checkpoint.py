@@ -63,7 +63,7 @@ def test_checkpoints_are_sorted_by_number(checkpoints: Checkpoints) -> None:
 
 def test_numbers_may_grow_wider_than_their_padding(checkpoints: Checkpoints) -> None:
     """Fault 61."""
-    for update in (99_999_999, 100_000_000, 900):
+    for update in (900, 99_999_999, 100_000_000):
         checkpoints.save(made(update))
     assert checkpoints.updates() == [900, 99_999_999, 100_000_000]
 
@@ -141,6 +141,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     checkpoints.save(made(200))
     assert checkpoints.load(200).state.update == 200
     assert names(checkpoints) == ["step-00000100", "step-00000200"]
+
+
+def test_training_that_went_back_does_not_lose_its_newest_to_a_damaged_one(checkpoints: Checkpoints) -> None:
+    checkpoints.save(made(100))
+    torn(checkpoints.save(made(200)) / WEIGHTS)
+    checkpoints.save(made(150))
+    checkpoints.prune(keep_last=1, keep_best=0)
+    assert names(checkpoints) == ["step-00000150"]
 
 
 def test_without_a_checkpoint_there_is_no_newest(checkpoints: Checkpoints) -> None:
