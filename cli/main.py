@@ -59,9 +59,17 @@ def mt() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `mt` and exit."""
+    if arguments is None:
+        _name_files_in_utf8()
     _speak_utf8()
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     sys.exit(code)
+
+
+def _name_files_in_utf8() -> None:
+    """Begin again in Python's UTF-8 mode where the locale would have file names in another encoding than recipes."""
+    if sys.getfilesystemencoding() != "utf-8":
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 def _speak_utf8() -> None:
