@@ -30,8 +30,8 @@ class State(Protocol):
 Step = Callable[[Tensor, StateT], "tuple[Tensor, StateT]"]
 
 
-class Seq2Seq(Protocol):
-    """A translation model."""
+class Seq2Seq(Protocol[StateT]):
+    """A translation model, and the kind of state that it keeps."""
 
     output: nn.Linear
     """The output layer: hidden states (..., D) -> logits (..., V)."""
@@ -44,10 +44,10 @@ class Seq2Seq(Protocol):
         """Logits (B, T, V) of each next target token."""
         ...
 
-    def start(self, src: Tensor, src_mask: Tensor) -> State:
+    def start(self, src: Tensor, src_mask: Tensor) -> StateT:
         """Encode `src` (B, S) int64 with `src_mask` (B, S) bool, True at real tokens; a state of B rows."""
         ...
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens: Tensor, state: StateT) -> tuple[Tensor, StateT]:
         """Log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         ...

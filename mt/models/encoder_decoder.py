@@ -7,6 +7,7 @@ import math
 from torch import Tensor, nn
 
 from mt.data.batching import Batch
+from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, TransformerState
 from mt.nn.dropout import dropout
@@ -33,9 +34,19 @@ class EncoderDecoder(nn.Module):
 
     @classmethod
     def build(cls, config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -> EncoderDecoder:
-        """Build and initialise; the vocabularies' sizes must be equal where the embeddings are tied."""
-        src_embedding = Embedding(config, src_vocab, pad)
+        """Build and initialise.
+
+        Raises:
+            ConfigError: the embeddings are tied, but the vocabularies' sizes differ.
+        """
         shared = config.tie in ("src_tgt", "all")
+        if shared and src_vocab != tgt_vocab:
+            raise ConfigError(
+                f"model.tie {config.tie} makes the embeddings of source and target one, but the source vocabulary has "
+                f"{src_vocab} entries and the target vocabulary {tgt_vocab}: train one shared vocabulary, or set "
+                "model.tie to output or none."
+            )
+        src_embedding = Embedding(config, src_vocab, pad)
         return cls(config, src_embedding, src_embedding if shared else Embedding(config, tgt_vocab, pad))
 
     def forward(self, batch: Batch) -> Tensor:

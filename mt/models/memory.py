@@ -38,7 +38,7 @@ class Memory:
         if torch.equal(sentence, self.sentence):
             return self
         kept, counts = torch.unique_consecutive(sentence, return_counts=True)
-        if bool((counts != counts[0]).any()):
+        if bool((counts != counts[:1]).any()):
             kept, counts = sentence, torch.ones_like(sentence)
         if not torch.equal(kept, torch.arange(self.mask.size(0), device=kept.device)):
             return self._of(kept, counts)

@@ -20,8 +20,19 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: fl
 
     A row that may attend nowhere gets zeros, and no gradient. `p` is the dropout on the attention weights.
     """
-    if query.is_cuda:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p if training else 0.0)
+    kernel = _attend_plainly if query.is_cpu else _attend_fused
+    return kernel(query, key, value, mask, p if training else 0.0)
+
+
+def _attend_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
+    if mask is None:
+        return F.scaled_dot_product_attention(query, key, value, dropout_p=p)
+    # torch's kernels disagree about rows that may attend nowhere: let these attend everywhere, and drop what they get.
+    rows = mask.any(dim=-1, keepdim=True)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask | ~rows, dropout_p=p) * rows
+
+
+def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
     # On a CPU at a sentence's lengths the plain products are several times faster, forward and backward, than torch's
     # fused kernel, and float32 beats bfloat16: the matrices are too small for its units.
     with torch.autocast("cpu", enabled=False):
@@ -31,12 +42,13 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: fl
         weights = scores.softmax(dim=-1)
         if mask is not None:
             weights = _zero_empty_rows(weights, mask)
-        return dropout(weights, p, training) @ value.float()
+        return (dropout(weights, p, training=True) @ value.float()).to(query.dtype)
 
 
 def mask_bias(mask: Tensor) -> Tensor:
     """What is added to scores: 0 where `mask` is True, else the least finite float, so that no row can become NaN."""
-    return torch.zeros(mask.shape).masked_fill_(~mask, torch.finfo(torch.float32).min)
+    least = torch.finfo(torch.float32).min
+    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least)
 
 
 def _zero_empty_rows(weights: Tensor, mask: Tensor) -> Tensor:

@@ -17,14 +17,14 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """Zero elements of `x` with probability `p` (on a CPU rounded to a 256th) and scale the rest to keep the mean."""
     if not training or p == 0:
         return x
-    return F.dropout(x, p) if x.is_cuda else x * _scaled_mask(x, p)
+    return x * _scaled_mask(x, p) if x.is_cpu else F.dropout(x, p)
 
 
 def add_dropout(residual: Tensor, x: Tensor, p: float, training: bool) -> Tensor:
     """`residual + dropout(x)`, in one pass over memory; both of one shape."""
     if not training or p == 0:
         return residual + x
-    if x.is_cuda:
+    if not x.is_cpu:
         return residual + F.dropout(x, p)
     added: Tensor = _AddMasked.apply(residual, x, _scaled_mask(x, p))  # type: ignore[no-untyped-call]
     return added

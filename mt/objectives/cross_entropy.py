@@ -32,7 +32,7 @@ class CrossEntropy:
 
     label_smoothing: float
 
-    def __call__(self, model: Seq2Seq, batch: Batch) -> Loss:
+    def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`; padding positions do not reach the output layer."""
         hidden = model.hidden(batch)[batch.tgt_mask]  # (B, T, D) -> (M, D), M real target tokens
         targets = batch.tgt_out[batch.tgt_mask]
@@ -78,7 +78,8 @@ class _FusedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * grad_total.to(grad_hidden.dtype), grad_weight * grad_total, None, None
+        # In float32: a loss scale of 65,536 is infinite in float16.
+        return grad_hidden.float() * grad_total, grad_weight * grad_total, None, None
 
 
 def _logit_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
