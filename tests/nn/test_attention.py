@@ -1,0 +1,222 @@
+"""Attention against the formula, against torch's own, and with rows that may attend nowhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mt.nn.attention import (
+    MultiHeadAttention,
+    _attend_fused,
+    _attend_plainly,
+    attend,
+    causal_mask,
+    mask_bias,
+)
+
+Kernel = Callable[[Tensor, Tensor, Tensor, "Tensor | None", float], Tensor]
+# The CPU's way and that of all other devices, which a CPU can follow too.
+every_kernel = pytest.mark.parametrize("kernel", [_attend_plainly, _attend_fused])
+B, H, T, S, K = 2, 3, 4, 5, 6
+
+
+def projected(seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(seed)
+    return (
+        torch.randn(B, H, T, K, requires_grad=True),
+        torch.randn(B, H, S, K, requires_grad=True),
+        torch.randn(B, H, S, K, requires_grad=True),
+    )
+
+
+def masks() -> dict[str, Tensor | None]:
+    torch.manual_seed(7)
+    anywhere = torch.rand(B, 1, T, S) > 0.5
+    anywhere[..., 2] = True
+    return {"no mask": None, "padding": torch.arange(S) < torch.tensor([3, 5])[:, None, None, None], "any": anywhere}
+
+
+def by_formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Vaswani et al. 2017, equation 1, number by number in Python's float64."""
+    out = torch.zeros(B, H, T, K, dtype=torch.float64)
+    allowed = torch.ones(B, H, T, S, dtype=torch.bool) if mask is None else mask.expand(B, H, T, S)
+    for b, h, t in torch.cartesian_prod(torch.arange(B), torch.arange(H), torch.arange(T)).tolist():
+        places = [s for s in range(S) if allowed[b, h, t, s]]
+        dots = [sum(float(q) * float(k) for q, k in zip(query[b, h, t], key[b, h, s], strict=True)) for s in places]
+        masses = [math.exp(dot / math.sqrt(K)) for dot in dots]
+        for s, mass in zip(places, masses, strict=True):
+            out[b, h, t] += mass / math.fsum(masses) * value[b, h, s].double()
+    return out
+
+
+@every_kernel
+@pytest.mark.parametrize("name", masks())
+def test_attention_is_its_formula(kernel: Kernel, name: str) -> None:
+    query, key, value = projected()
+    mask = masks()[name]
+    with torch.no_grad():
+        found, expected = kernel(query, key, value, mask, 0.0), by_formula(query, key, value, mask)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", masks())
+def test_both_kernels_have_the_same_gradients(name: str) -> None:
+    gradients = []
+    for kernel in (_attend_plainly, _attend_fused):
+        inputs = projected()
+        out = kernel(*inputs, masks()[name], 0.0)
+        gradients.append(torch.autograd.grad((out * torch.arange(K)).sum(), inputs))
+    for plain, fused in zip(*gradients, strict=True):
+        torch.testing.assert_close(plain, fused, rtol=1e-5, atol=1e-6)
+
+
+@every_kernel
+def test_weights_on_padding_are_exactly_zero(kernel: Kernel) -> None:
+    """Fault 71's last line: not even infinity or NaN... a large value behind the mask cannot be seen."""
+    query, key, value = projected()
+    mask = masks()["padding"]
+    huge_key, huge_value = key.detach().clone(), value.detach().clone()
+    huge_key[0, :, 3:], huge_value[0, :, 3:] = 1e4, 1e30
+    found = kernel(query, huge_key, huge_value, mask, 0.0)
+    torch.testing.assert_close(found, kernel(query, key, value, mask, 0.0), rtol=0, atol=1e-6)
+
+
+@every_kernel
+def test_a_row_that_may_attend_nowhere(kernel: Kernel) -> None:
+    """Fault 64: zeros, finite gradients, none from the row; the other row as if it were alone."""
+    query, key, value = projected()
+    mask = torch.tensor([False, True]).view(2, 1, 1, 1).expand(2, 1, 1, S)
+    out = kernel(query, key, value, mask, 0.0)
+    gradients = torch.autograd.grad(out.square().sum() + out.sum(), (query, key, value))
+    assert not out[0].any()
+    for gradient in gradients:
+        assert gradient.isfinite().all()
+        assert not gradient[0].any()
+        assert gradient[1].any()
+    alone = kernel(query[1:], key[1:], value[1:], None, 0.0)
+    torch.testing.assert_close(out[1:], alone, rtol=0, atol=1e-6)
+
+
+@every_kernel
+def test_large_scores_stay_finite(kernel: Kernel) -> None:
+    query, key, value = projected()
+    out = kernel(query * 1e4, key * 1e4, value, masks()["padding"], 0.0)
+    assert out.isfinite().all()
+    assert all(grad.isfinite().all() for grad in torch.autograd.grad(out.sum(), (query, key, value)))
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_result_has_the_type_of_the_query(kernel: Kernel, dtype: torch.dtype) -> None:
+    inputs = [x.detach() for x in projected()]
+    expected = kernel(inputs[0], inputs[1], inputs[2], masks()["any"], 0.0)
+    query, key, value = (x.to(dtype) for x in inputs)
+    found = kernel(query, key, value, masks()["any"], 0.0)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.05 if dtype == torch.bfloat16 else 1e-6)
+
+
+def test_the_bias_of_a_mask_is_finite() -> None:
+    assert mask_bias(torch.tensor([True, False])).tolist() == [0.0, torch.finfo(torch.float32).min]
+
+
+def test_a_causal_mask_lets_see_oneself_and_what_came_before() -> None:
+    mask = causal_mask(3, torch.device("cpu"))
+    assert mask.tolist() == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+def test_dropout_falls_on_the_weights_in_training_only() -> None:
+    """With all values 1 a query gets the sum of its weights: their number that was kept, scaled."""
+    query, key = torch.zeros(64, 4, 8, K), torch.zeros(64, 4, 16, K)
+    value = torch.ones(64, 4, 16, K)
+    assert torch.equal(attend(query, key, value, None, 0.5, training=False), value[:, :, :8])
+    torch.manual_seed(0)
+    sums = attend(query, key, value, None, 0.5, training=True)
+    kept = sums[..., 0] * 16 * 0.5
+    torch.testing.assert_close(kept, kept.round())
+    # 64 * 4 * 8 * 16 = 32,768 weights: five standard deviations of the kept share are 0.014.
+    assert float(kept.mean()) / 16 == pytest.approx(0.5, abs=0.014)
+    assert torch.equal(sums, sums[..., :1].expand_as(sums))
+
+
+def with_weights_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
+    """Our attention with the weights of torch's, whose one matrix holds query, key and value."""
+    ours = MultiHeadAttention(theirs.embed_dim, theirs.num_heads)
+    copy_attention(theirs, ours)
+    return ours
+
+
+def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+    """Copy torch's weights into ours; its biases, which begin as 0, become random first."""
+    dim = theirs.embed_dim
+    assert theirs.in_proj_weight is not None
+    with torch.no_grad():
+        theirs.in_proj_bias.normal_()
+        theirs.out_proj.bias.normal_()
+        ours.query.weight.copy_(theirs.in_proj_weight[:dim])
+        ours.query.bias.copy_(theirs.in_proj_bias[:dim])
+        ours.key_value.weight.copy_(theirs.in_proj_weight[dim:])
+        ours.key_value.bias.copy_(theirs.in_proj_bias[dim:])
+        ours.out.load_state_dict(theirs.out_proj.state_dict())
+
+
+@pytest.mark.parametrize("heads", [1, 2, 6])
+@pytest.mark.parametrize("kind", ["self", "causal", "source"])
+def test_attention_is_torchs(heads: int, kind: str) -> None:
+    """`torch.nn.MultiheadAttention` with copied weights: output and every gradient."""
+    torch.manual_seed(heads)
+    theirs = nn.MultiheadAttention(12, heads, batch_first=True)
+    ours = with_weights_of(theirs)
+    x, memory = torch.randn(3, 4, 12, requires_grad=True), torch.randn(3, 5, 12, requires_grad=True)
+    source = memory if kind == "source" else x
+    length = source.size(1)
+    mask = torch.arange(length) < torch.tensor([2, length, 1])[:, None]
+    causal = causal_mask(4, x.device) if kind == "causal" else None
+    expected, _ = theirs(
+        x, source, source, None if kind == "causal" else ~mask, attn_mask=None if causal is None else ~causal
+    )
+    found = ours(x, ours.keys_values(source), mask[:, None, None, :] if causal is None else causal)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+    inputs = (x, memory) if kind == "source" else (x,)
+    weights = torch.randn_like(expected)
+    assert theirs.in_proj_weight is not None
+    their_gradients = torch.autograd.grad(
+        (expected * weights).sum(), (*inputs, theirs.in_proj_weight, theirs.in_proj_bias, theirs.out_proj.weight)
+    )
+    our_gradients = torch.autograd.grad(
+        (found * weights).sum(),
+        (*inputs, ours.query.weight, ours.key_value.weight, ours.query.bias, ours.key_value.bias, ours.out.weight),
+    )
+    stacked = (torch.cat(our_gradients[-5:-3]), torch.cat(our_gradients[-3:-1]), our_gradients[-1])
+    for ours_, theirs_ in zip((*our_gradients[:-5], *stacked), their_gradients, strict=True):
+        torch.testing.assert_close(ours_, theirs_, rtol=1e-4, atol=1e-5)
+
+
+def test_keys_and_values_grow_and_are_selected_by_row() -> None:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(6, 2)
+    x = torch.randn(3, 4, 6)
+    whole = attention.keys_values(x)
+    grown = attention.keys_values(x[:, :3]).append(attention.keys_values(x[:, 3:]))
+    torch.testing.assert_close(grown.key, whole.key)
+    torch.testing.assert_close(grown.value, whole.value)
+    chosen = whole.select(torch.tensor([2, 0, 2, 2]))
+    assert torch.equal(chosen.key, whole.key[[2, 0, 2, 2]])
+    assert torch.equal(chosen.value, whole.value[[2, 0, 2, 2]])
+    none = whole.select(torch.tensor([], dtype=torch.int64))
+    assert none.key.shape == (0, 2, 4, 3)
+
+
+def test_weights_begin_as_glorot_and_bengio_say() -> None:
+    """Each D x D matrix by itself: uniform within sqrt(6 / (D + D)), so of variance 1 / D; biases 0."""
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(128, 4)
+    for weight in (attention.query.weight, *attention.key_value.weight.chunk(2), attention.out.weight):
+        assert float(weight.detach().abs().max()) <= math.sqrt(6 / 256)
+        assert float(weight.detach().var()) * 128 == pytest.approx(1, abs=0.05)
+    assert not attention.key_value.bias.any()
