@@ -130,14 +130,10 @@ def test_mt_help_loads_nothing_heavy() -> None:
     assert loaded_by("from cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass") == set()
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name == "mt.recipe" or name.endswith(".config")])
-def test_recipes_are_read_without_torch(module: str) -> None:
-    assert "torch" not in loaded_by(f"import {module}")
-
-
-@pytest.mark.parametrize("module", [name for name in ("mt.prepare", "mt.fetch", "mt.data.store") if name in MODULES])
-def test_preparing_imports_no_torch(module: str) -> None:
-    assert "torch" not in loaded_by(f"import {module}")
+def test_reading_a_recipe_and_preparing_load_no_torch() -> None:
+    configs = [name for name in MODULES if name.endswith(".config")]
+    names = ["mt.recipe", "mt.prepare", "mt.fetch", "mt.data.store", "cli.prepare", *configs]
+    assert "torch" not in loaded_by(f"import {', '.join(names)}")
 
 
 def test_each_package_is_named_in_pyproject() -> None:
