@@ -78,4 +78,6 @@ def _saved(event: Saved) -> str:
 
 
 def _perplexity(nll: float) -> str:
-    return f"{math.exp(nll):.2f}" if nll < 50 else "above 1e21"
+    from mt.training.log import perplexity
+
+    return f"{perplexity(nll):.6g}"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from mt.data.batching import TokenBatches
 from mt.data.store import Store
+from mt.data.training_data import TrainingData
 from mt.errors import MtError
 from mt.models.config import ModelConfig
 from mt.recipe import Recipe
@@ -92,11 +92,10 @@ def _prepared(recipe: Recipe) -> Store | None:
 
 
 def _batches(recipe: Recipe, store: Store) -> int:
-    """Batches of the first epoch."""
-    corpus = store.split("train")
-    order = TokenBatches(len(corpus), recipe.train.batch_tokens, recipe.seed)
-    src, tgt = corpus.src.lengths, corpus.tgt.lengths
-    return sum(len(order.batches(src[rows], tgt[rows], 0, pool)) for pool, rows in enumerate(order.pools(0)))
+    """Batches an epoch."""
+    pairs = store.split("train")
+    data = TrainingData(pairs, store.tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed, ahead=0)
+    return data.batches_in_epoch()
 
 
 def _size(count: int) -> str:

@@ -17,7 +17,7 @@ import torch
 from mt.checks import check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
-from mt.data.training_data import TrainingData
+from mt.data.training_data import TrainingData, over_budget
 from mt.events import Event, Notice, Progress
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
@@ -76,6 +76,7 @@ def train(
         trainer = build_trainer(recipe, store, torch.device(device), should_stop)
         yield from _resume(trainer)
         yield Notice(_description(recipe, trainer))
+        yield from _long_pairs(store, recipe.train.batch_tokens)
         with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update) as log:
             stopped = yield from _watch(trainer, log)
         final = write_final(recipe.model_dir, recipe.train.average) if stopped.finished else []
@@ -88,6 +89,14 @@ def _description(recipe: Recipe, trainer: Trainer) -> str:
         f"Training {recipe.name}: {parameters:,} parameters, {len(trainer.data):,} pairs, "
         f"{trainer.precision.name} products, seed {recipe.seed}."
     )
+
+
+def _long_pairs(store: Store, budget: int) -> Generator[Event, None, None]:
+    if count := over_budget(store.split("train"), budget):
+        yield Notice(
+            f"Pairs longer than train.batch_tokens ({budget}), each of which is a batch of its own: {count}; "
+            "data.filters.max_length leaves them out."
+        )
 
 
 def build_trainer(

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import torch
 
-from mt.data.batching import Batch, by_length, collate
+from mt.data.batching import Batch
 from mt.data.store import Store
+from mt.data.training_data import batches_of
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import Loss
 from mt.recipe import Recipe
@@ -36,7 +37,7 @@ class Validation:
         self.precision = precision
         self.folder = recipe.model_dir / FOLDER
         self.suffix = recipe.data.tgt_lang
-        self.batches = _batches(store, recipe.train.batch_tokens)
+        self.batches = list(batches_of(store.split("valid"), store.tokenizers, recipe.train.batch_tokens))
         self.sources = list(store.reference_lines("valid", "src"))
         references = [list(store.reference_lines("valid", "tgt"))]
         self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in METRICS}
@@ -63,11 +64,3 @@ class Validation:
 
 def _value(scorer: Scorer, texts: list[str]) -> float:
     return scorer.score(scorer.statistics(texts)).value
-
-
-def _batches(store: Store, budget: int) -> list[Batch]:
-    valid, tgt = store.split("valid"), store.tokenizers.tgt
-    return [
-        collate([valid.src[i] for i in rows], [valid.tgt[i] for i in rows], tgt.pad, tgt.bos, tgt.eos)
-        for rows in by_length(valid.src.lengths, valid.tgt.lengths, budget)
-    ]

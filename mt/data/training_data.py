@@ -108,15 +108,6 @@ class TrainingData:
             pool = next(pools)
         return round(len(by_length(*pool.lengths(), order.budget)) * len(self) / len(pool.rows))
 
-    def over_budget(self) -> int:
-        """Pairs that are longer than the budget, as they are stored. Each is a batch of its own."""
-        found = 0
-        for start in range(0, len(self), self._order.pool_size):
-            stop = start + self._order.pool_size + 1
-            src, tgt = (np.diff(side.offsets[start:stop]) for side in (self._corpus.src, self._corpus.tgt))
-            found += int((longest_sides(src, tgt) > self._order.budget).sum())
-        return found
-
     def close(self) -> None:
         """End the threads."""
         if self._running is not None:
@@ -146,3 +137,12 @@ def batches_of(corpus: ParallelIds, tokenizers: Tokenizers, budget: int) -> Iter
     for rows in by_length(corpus.src.lengths, corpus.tgt.lengths, budget):
         sources, targets = ([side[row] for row in rows.tolist()] for side in (corpus.src, corpus.tgt))
         yield collate(sources, targets, specials.pad, specials.bos, specials.eos)
+
+
+def over_budget(corpus: ParallelIds, budget: int) -> int:
+    """How many pairs of a corpus are longer than the budget of a batch, as they are stored: each is one of its own."""
+    found = 0
+    for start in range(0, len(corpus), POOL_SIZE):
+        src, tgt = (np.diff(side.offsets[start : start + POOL_SIZE + 1]) for side in (corpus.src, corpus.tgt))
+        found += int((longest_sides(src, tgt) > budget).sum())
+    return found

@@ -114,13 +114,22 @@ class Checkpoints:
         return state
 
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest whole checkpoint, if there is one, and a sentence for each newer one that is damaged."""
+        """The newest whole checkpoint, None where there is none at all, and a sentence for each damaged newer one.
+
+        Raises:
+            RunError: all are damaged, or a toolkit of another format version wrote the newest.
+        """
         notices: list[str] = []
         for update in reversed(self.updates()):
             try:
                 return self.load(update), notices
             except DamagedError as error:
                 notices.append(str(error))
+        if notices:
+            raise RunError(
+                f"{self.folder} has no whole checkpoint left, and training would begin anew: restore one, choose "
+                f"another model_dir, or delete that training with --overwrite. {notices[0]}"
+            )
         return None, notices
 
     def best(self, count: int) -> list[int]:

@@ -93,8 +93,3 @@ def _plain(value: Any) -> Any:
 def perplexity(nll: float) -> float:
     """exp of a negative log-likelihood a token in nats, never of a smoothed loss; infinity where that overflows."""
     return math.exp(nll) if not nll > 709 else math.inf
-
-
-def per_token(total: float, tokens: int) -> float:
-    """`total / tokens`; NaN for no tokens."""
-    return total / tokens if tokens else math.nan

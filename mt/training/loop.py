@@ -109,7 +109,7 @@ class Trainer:
         Raises:
             RunError: no finite gradient for `MAX_SKIPPED` updates in a row; the last good checkpoint is untouched.
         """
-        skipped_in_row, self._clock = 0, time.monotonic()
+        skipped_in_row, self._clock, last = 0, time.monotonic(), self.state
         while not (stop := self._end()):
             for batches in self._updates():
                 before, done = self.state, self._update(batches)
@@ -121,14 +121,17 @@ class Trainer:
                     )
                 self._advance(done.state)
                 yield replace(done, state=self.state, seconds=self.state.seconds - before.seconds)
-                best = (yield from self._validate()) if due(self.config.valid_every, before, self.state) else False
-                if due(self.config.save_every, before, self.state) or (best and self.config.keep_best):
+                # From update to update: a period may also end while the model is validated or saved.
+                before, last = last, self.state
+                best = (yield from self._validate()) if due(self.config.valid_every, before, last) else False
+                if due(self.config.save_every, before, last) or (best and self.config.keep_best):
                     yield from self._save()
                 if stop := self._end():
                     break
-        if self.state.scored != self.state.update and stop.finished:
+        scored = self.state.scored
+        if scored != self.state.update and stop.finished:
             yield from self._validate()
-        if self.state.update and self.state.update not in self.checkpoints.updates():
+        if self.state.update not in self.checkpoints.updates() or self.state.scored != scored:
             yield from self._save()
         stop = replace(stop, state=self.state)
         yield stop

@@ -14,7 +14,7 @@ from mt.errors import RunError
 
 LOCK = ".lock"
 LOG = "log.jsonl"
-_TRAINED = ("model.json", "model.safetensors", "scores.json", "translations", LOG, "checkpoints")
+_TRAINED = ("model.json", "model.safetensors", "scores.json", "translations", "validations", LOG, "checkpoints")
 _DELETED = ".deleted-"
 
 

@@ -9,7 +9,7 @@ import torch
 
 from mt.data.batching import Batch
 from mt.data.store import ParallelIds
-from mt.data.training_data import TrainingData, batches_of
+from mt.data.training_data import TrainingData, batches_of, over_budget
 from mt.errors import DataError
 from mt.text.config import TokenizerConfig
 from mt.text.tokenizer import Tokenizers
@@ -135,7 +135,7 @@ def test_a_line_over_the_budget_is_counted_and_kept(
     """Fault 67."""
     training = data(corpus, tokenizers, config, ahead=0, budget=20)
     stored = zip(corpus.src.lengths.tolist(), corpus.tgt.lengths.tolist(), strict=True)
-    assert training.over_budget() == sum(max(lengths) + 1 > 20 for lengths in stored) > 0
+    assert over_budget(corpus, 20) == sum(max(lengths) + 1 > 20 for lengths in stored) > 0
     assert sorted(texts(training.epoch(0), tokenizers)) == sorted(zip(SOURCES, TARGETS, strict=True))
 
 

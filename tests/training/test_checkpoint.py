@@ -151,6 +151,18 @@ def test_training_that_went_back_does_not_lose_its_newest_to_a_damaged_one(check
     assert names(checkpoints) == ["step-00000150"]
 
 
+def test_training_does_not_begin_anew_where_all_are_damaged(checkpoints: Checkpoints) -> None:
+    path = checkpoints.save(made(100))
+    (path / OPTIMIZER).unlink()
+    with pytest.raises(RunError) as caught:
+        checkpoints.newest()
+    assert str(caught.value) == (
+        f"{checkpoints.folder} has no whole checkpoint left, and training would begin anew: restore one, choose "
+        "another model_dir, or delete that training with --overwrite. "
+        f"{path} is damaged: optimizer.safetensors is missing."
+    )
+
+
 def test_without_a_checkpoint_there_is_no_newest(checkpoints: Checkpoints) -> None:
     assert checkpoints.newest() == (None, [])
     with pytest.raises(RunError) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mt.errors import RunError
-from mt.training.log import EventLog, per_token, perplexity
+from mt.training.log import EventLog, perplexity
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -107,14 +107,3 @@ def test_perplexity_never_overflows(nll: float, shown: str) -> None:
 def test_perplexity_is_the_exponential() -> None:
     """Fault 50."""
     assert perplexity(20 / 12) == pytest.approx(5.294490, rel=1e-6)
-
-
-def test_the_mean_over_no_tokens_is_no_number() -> None:
-    """Fault 72."""
-    assert math.isnan(per_token(0.0, 0))
-    assert math.isnan(perplexity(per_token(0.0, 0)))
-
-
-def test_a_loss_is_a_sum_divided_once() -> None:
-    """Fault 50: 10 tokens of 1.0 and 2 of 5.0; the mean of the batches' means would be 3.0."""
-    assert per_token(10 * 1.0 + 2 * 5.0, 12) == pytest.approx(1.6666667)

@@ -48,7 +48,12 @@ def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
 
 def test_clearing_leaves_no_old_checkpoint_and_spares_the_rest(tmp_path: Path) -> None:
     """Fault 60."""
-    for name in ("checkpoints/step-00000100/model.safetensors", "translations/test.de", "data/manifest.json"):
+    for name in (
+        "checkpoints/step-00000100/model.safetensors",
+        "translations/test.de",
+        "validations/step-00000100.de",
+        "data/manifest.json",
+    ):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("")
     for name in ("model.safetensors", "model.json", "log.jsonl", "scores.json", "recipe.yaml", "notes.txt"):
