@@ -21,7 +21,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mt.train",),
     ("mt.validation", "mt.evaluate"),
     ("mt.translate", "mt.prepare", "mt.fetch", "mt.estimate"),
-    ("mt.translator", "mt.checks"),
+    ("mt.translator", "mt.checks", "mt.reference"),
     ("mt.recipe", "mt.training", "mt.corpora", "mt.interop"),
     ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),
     ("mt.nn",),

@@ -46,11 +46,13 @@ def mt(capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
-def shell(*arguments: object, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+def shell(
+    *arguments: object, stdin: bytes = b"", environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
     """Call `mt` in a process of its own."""
     command = [sys.executable, "-m", "mt", *map(str, arguments)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
-    settings = {**inherited, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    settings = {**inherited, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})}
     return subprocess.run(command, input=stdin, capture_output=True, env=settings, check=False)
 
 

@@ -169,13 +169,13 @@ def test_text_and_names_are_utf8_in_every_locale(tmp_path: Path, environment: di
     for name, text in {"hyp 1.txt": "le café est là.\n", "réf.txt": "le café est ici.\n"}.items():
         (folder / name).write_text(text, encoding="utf-8")
     arguments = ("evaluate", "--hyp", folder / "hyp 1.txt", "--ref", folder / "réf.txt", "--metric", "chrf")
-    ended = shell(*arguments, **environment)
+    ended = shell(*arguments, environment=environment)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    plain = shell(*arguments, LC_ALL="C.UTF-8")
+    plain = shell(*arguments, environment={"LC_ALL": "C.UTF-8"})
     assert ended.stdout == plain.stdout
     recipe = folder / "récipe.yaml"
     recipe.write_text(RECIPE.replace("src: train.en", "src: né.en"), encoding="utf-8")
-    wrong = shell("prepare", recipe, **environment)
+    wrong = shell("prepare", recipe, environment=environment)
     assert wrong.returncode == 2
     assert wrong.stderr.decode() == (
         f"Error: {recipe}, line 7: data.train.0.src: 'né.en' ({folder}/né.en): there is no such file.\n"
