@@ -30,7 +30,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         else:
             seen[place] = name
             stored[name] = tensor.detach().cpu().contiguous()
-    save_file(stored, path, {"format": "pt", "aliases": json.dumps(aliases)})
+    save_file(stored, path, {"aliases": json.dumps(aliases)})
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

@@ -1,0 +1,279 @@
+"""Training, from a prepared corpus to the final model: resuming, randomness, validation, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from mt.errors import DataError, RunError
+from mt.events import Event, Notice, finish
+from mt.prepare import prepare
+from mt.recipe import Recipe, load_recipe
+from mt.scoring.metrics import score
+from mt.text.files import read_lines
+from mt.train import TrainReport, train
+from mt.training.checkpoint import Checkpoints
+from mt.training.loop import Saved, Stopped, Validated
+from mt.training.meter import Trained
+from mt.training.weights import read_tensors
+from mt.translate import load
+from tests.tiny import write_task
+
+BPE = ("tokenizer={type: bpe, vocab_size: 60, shared: true, dropout: 0.2}", "model.tie=all")
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a task that is prepared, and of one with BPE-dropout."""
+    folder = tmp_path_factory.mktemp("task")
+    recipe = write_task(folder)
+    finish(prepare(load_recipe(recipe, ["data.dir=words"]), workers=1))
+    finish(prepare(load_recipe(recipe, ["data.dir=bpe", *BPE]), workers=1))
+    return folder
+
+
+def recipe_of(task: Path, run: str, *overrides: str, data: str = "words") -> Recipe:
+    """A recipe of the task that trains 12 updates in the folder `run`."""
+    defaults = ["train.max_steps=12", "train.batch_tokens=60", "train.log_every=1", "train.precision=fp32"]
+    return load_recipe(
+        task / "recipe.yaml", [f"data.dir={data}", f"model_dir={run}", "model.dropout=0.3", *defaults, *overrides]
+    )
+
+
+def stop_after(updates: int) -> Callable[[], bool]:
+    """Ask to stop when it was asked for the `updates`-th time after an update."""
+    asked = iter(range(10**6))
+    return lambda: next(asked) >= updates
+
+
+def run_to_the_end(recipe: Recipe, stops: Sequence[int] = ()) -> TrainReport:
+    """Train; each of `stops` ends a session after that many updates, and the next one resumes."""
+    for stop in stops:
+        assert not finish(train(recipe, should_stop=stop_after(stop))).finished
+    report = finish(train(recipe))
+    assert report.finished
+    return report
+
+
+def losses(recipe: Recipe) -> list[float]:
+    """The training losses in the log."""
+    lines = map(json.loads, (recipe.model_dir / "log.jsonl").read_text("utf-8").split("\n")[:-1])
+    return [line["loss"] for line in lines if line["event"] == "trained"]
+
+
+def weights(recipe: Recipe) -> bytes:
+    return (recipe.model_dir / "model.safetensors").read_bytes()
+
+
+class TestResuming:
+    @pytest.mark.parametrize("stops", [[1], [5], [3, 1, 4]])
+    @pytest.mark.parametrize(
+        "settings",
+        [(), ("train.accumulate=2",), ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"), BPE],
+        ids=["plain", "accumulated", "periods", "bpe-dropout"],
+    )
+    def test_equals_an_uninterrupted_training_bit_for_bit(
+        self, task: Path, tmp_path: Path, stops: list[int], settings: tuple[str, ...]
+    ) -> None:
+        data = "bpe" if settings is BPE else "words"
+        whole = recipe_of(task, str(tmp_path / "whole"), *settings, data=data)
+        parts = recipe_of(task, str(tmp_path / "parts"), *settings, data=data)
+        run_to_the_end(whole)
+        run_to_the_end(parts, stops)
+        assert weights(parts) == weights(whole)
+        assert losses(parts) == losses(whole)
+
+    def test_of_a_finished_training_changes_nothing(self, task: Path, tmp_path: Path) -> None:
+        recipe = recipe_of(task, str(tmp_path / "run"))
+        run_to_the_end(recipe)
+        before = weights(recipe)
+        assert run_to_the_end(recipe).state.update == 12
+        assert weights(recipe) == before
+
+    def test_goes_on_when_the_end_is_moved(self, task: Path, tmp_path: Path) -> None:
+        run_to_the_end(recipe_of(task, str(tmp_path / "parts")))
+        run_to_the_end(recipe_of(task, str(tmp_path / "parts"), "train.max_steps=20"))
+        whole = recipe_of(task, str(tmp_path / "whole"), "train.max_steps=20")
+        run_to_the_end(whole)
+        assert weights(whole) == (tmp_path / "parts" / "model.safetensors").read_bytes()
+
+    def test_goes_on_from_the_last_whole_checkpoint(self, task: Path, tmp_path: Path) -> None:
+        recipe = recipe_of(task, str(tmp_path / "run"), "train.save_every=5", "train.keep_last=2")
+        run_to_the_end(recipe)
+        checkpoints = Checkpoints(recipe.model_dir)
+        torn = checkpoints.path(checkpoints.updates()[-1]) / "model.safetensors"
+        torn.write_bytes(torn.read_bytes()[:-1])
+        notices: list[str] = []
+        finish(train(recipe), lambda event: notices.append(event.text) if isinstance(event, Notice) else None)
+        assert any("damaged" in text for text in notices)
+        assert any(text.startswith("Resuming from update 10, epoch ") for text in notices)
+
+    def test_takes_a_new_learning_rate_and_says_so(self, task: Path, tmp_path: Path) -> None:
+        """Fault 54."""
+        constant = "train.schedule={name: constant, warmup: 0}"
+        begun = recipe_of(task, str(tmp_path / "run"), "train.lr=1e-3", constant)
+        finish(train(begun, should_stop=stop_after(10)))
+        events: list[Event] = []
+        finish(train(recipe_of(task, str(tmp_path / "run"), "train.lr=1e-5", constant)), events.append)
+        assert next(event.learning_rate for event in events if isinstance(event, Trained)) == 1e-5
+        assert Notice("Changed since this training began: train.lr: 0.001 -> 1e-05.") in events
+
+    @pytest.mark.parametrize("change", ["model.dim=32", "seed=2", "train.batch_tokens=61"])
+    def test_refuses_what_may_not_change(self, task: Path, tmp_path: Path, change: str) -> None:
+        """Faults 54 and 60."""
+        begun = recipe_of(task, str(tmp_path / "run"))
+        finish(train(begun, should_stop=stop_after(2)))
+        kept = Checkpoints(begun.model_dir).path(2) / "model.safetensors"
+        before = kept.read_bytes()
+        with pytest.raises(
+            RunError, match=f"holds a training begun with another recipe.*{change.split('=')[0]}: .* -> "
+        ):
+            finish(train(recipe_of(task, str(tmp_path / "run"), change)))
+        assert kept.read_bytes() == before
+
+    def test_refuses_another_corpus(self, task: Path, tmp_path: Path) -> None:
+        shutil.copytree(task, tmp_path / "task")
+        begun = recipe_of(tmp_path / "task", "run")
+        finish(train(begun, should_stop=stop_after(2)))
+        text = tmp_path / "task" / "train.en"
+        text.write_text(text.read_text("utf-8").replace("one", "six"), encoding="utf-8", newline="\n")
+        finish(prepare(begun, workers=1))
+        with pytest.raises(RunError, match="holds a training begun on another prepared corpus"):
+            finish(train(begun))
+
+    def test_a_finished_training_is_not_overwritten_unless_asked(self, task: Path, tmp_path: Path) -> None:
+        """Fault 60."""
+        run_to_the_end(recipe_of(task, str(tmp_path / "run"), "train.keep_last=3", "train.save_every=3"))
+        other = recipe_of(task, str(tmp_path / "run"), "train.lr=0.01", "train.keep_last=3")
+        with pytest.raises(RunError, match=r"holds a finished training of another recipe.*--overwrite"):
+            finish(train(other))
+        finish(train(other, overwrite=True))
+        fresh = recipe_of(task, str(tmp_path / "fresh"), "train.lr=0.01", "train.keep_last=3")
+        run_to_the_end(fresh)
+        assert weights(other) == weights(fresh)
+        assert Checkpoints(other.model_dir).updates() == Checkpoints(fresh.model_dir).updates()
+
+
+class TestRandomness:
+    """Fault 69."""
+
+    def test_same_seed_same_training(self, task: Path, tmp_path: Path) -> None:
+        recipes = [recipe_of(task, str(tmp_path / name)) for name in ("one", "two")]
+        for recipe in recipes:
+            torch.rand(7)  # whatever was drawn before
+            run_to_the_end(recipe)
+        assert losses(recipes[0]) == losses(recipes[1])
+        assert weights(recipes[0]) == weights(recipes[1])
+
+    def test_another_seed_another_training(self, task: Path, tmp_path: Path) -> None:
+        recipes = [recipe_of(task, str(tmp_path / seed), f"seed={seed}") for seed in ("1", "2")]
+        for recipe in recipes:
+            run_to_the_end(recipe)
+        assert losses(recipes[0])[0] != losses(recipes[1])[0]
+
+    @pytest.mark.parametrize("change", ["train.valid_every=3", "train.save_every=2", "train.valid_beam_size=3"])
+    def test_watching_does_not_change_training(self, task: Path, tmp_path: Path, change: str) -> None:
+        recipes = [recipe_of(task, str(tmp_path / "one")), recipe_of(task, str(tmp_path / "two"), change)]
+        for recipe in recipes:
+            run_to_the_end(recipe)
+        assert losses(recipes[0]) == losses(recipes[1])
+
+
+class TestValidation:
+    def test_bleu_is_that_of_the_translations(self, task: Path, tmp_path: Path) -> None:
+        """Fault 103: training, the kept translations, and a translation with the same beam agree."""
+        recipe = recipe_of(
+            task, str(tmp_path / "run"), "train.max_steps=100", "train.lr=0.02", "train.valid_beam_size=2"
+        )
+        recipe = load_recipe(write_recipe(tmp_path, recipe), ["model.dropout=0"])
+        report = run_to_the_end(recipe)
+        kept = list(read_lines(recipe.model_dir / "validations" / "step-00000100.de"))
+        assert recipe.data.valid is not None
+        sources = list(read_lines(recipe.data.valid.src))
+        references = [list(read_lines(recipe.data.valid.tgt))]
+        assert [found.text for found in load(recipe.model_dir, "last").translate(sources)] == kept
+        assert report.state.scores["chrf"] > 0
+        for metric in ("bleu", "chrf"):
+            assert report.state.scores[metric] == pytest.approx(score(kept, references, metric).value, abs=1e-6)
+
+    def test_loss_does_not_depend_on_the_batch_size(self, task: Path, tmp_path: Path) -> None:
+        """Fault 50."""
+        values = []
+        for budget in (1, 12, 1000):
+            recipe = recipe_of(task, str(tmp_path / str(budget)), f"train.batch_tokens={budget}", "train.max_steps=1")
+            # No update changes the weights, so all validate the same model.
+            recipe = load_recipe(write_recipe(tmp_path, recipe), ["train.lr=1e-30", "train.schedule.init=0"])
+            values.append(run_to_the_end(recipe).state.scores["loss"])
+        assert values == pytest.approx([values[0]] * 3, abs=1e-5)
+
+    def test_without_validation_text_there_is_none(self, task: Path, tmp_path: Path) -> None:
+        text = (task / "recipe.yaml").read_text("utf-8").replace("  valid: {src: valid.en, tgt: valid.de}\n", "")
+        (task / "unvalidated.yaml").write_text(text, encoding="utf-8")
+        recipe = load_recipe(task / "unvalidated.yaml", ["data.dir=unvalidated", f"model_dir={tmp_path / 'run'}"])
+        finish(prepare(recipe, workers=1))
+        events: list[Event] = []
+        finish(train(recipe), events.append)
+        assert [type(event) for event in events if isinstance(event, Validated | Saved | Stopped)] == [Saved, Stopped]
+
+
+def write_recipe(folder: Path, recipe: Recipe) -> Path:
+    """The effective recipe as a file."""
+    from mt.recipe import save_recipe
+
+    save_recipe(recipe, folder / "effective.yaml")
+    return folder / "effective.yaml"
+
+
+class TestEnds:
+    @pytest.mark.parametrize(
+        ("end", "reason"),
+        [
+            ("train.max_steps=5", "train.max_steps 5 reached"),
+            ("train.max_epochs=2", "train.max_epochs 2 reached"),
+            ("train.max_time=0.001s", "train.max_time 0.001s reached"),
+        ],
+    )
+    def test_say_which_limit_was_met(self, task: Path, tmp_path: Path, end: str, reason: str) -> None:
+        limits = ["train.max_steps=null", end] if "max_steps" not in end else [end]
+        report = finish(train(recipe_of(task, str(tmp_path / "run"), *limits)))
+        assert (report.reason, report.finished) == (reason, True)
+
+    def test_patience_ends_a_training_that_gets_no_better(self, task: Path, tmp_path: Path) -> None:
+        ends = ["train.max_steps=null", "train.patience=2", "train.valid_every=1", "train.lr=1e-30"]
+        report = finish(train(recipe_of(task, str(tmp_path / "run"), *ends, "train.schedule.init=0")))
+        assert (report.reason, report.state.update) == ("no better loss in 2 validations", 3)
+
+    def test_the_final_model_is_the_mean_of_the_last_checkpoints(self, task: Path, tmp_path: Path) -> None:
+        average = ["train.valid_every=3", "train.save_every=3", "train.keep_last=3", "train.average={of: last, n: 3}"]
+        recipe = recipe_of(task, str(tmp_path / "run"), *average)
+        assert run_to_the_end(recipe).final == [6, 9, 12]
+        checkpoints = Checkpoints(recipe.model_dir)
+        parts = [read_tensors(checkpoints.path(update) / "model.safetensors") for update in (6, 9, 12)]
+        for name, tensor in read_tensors(recipe.model_dir / "model.safetensors").items():
+            torch.testing.assert_close(tensor, torch.stack([part[name] for part in parts]).mean(0))
+
+    def test_one_pair_can_be_trained_on(self, tmp_path: Path) -> None:
+        """Fault 46."""
+        recipe = load_recipe(write_task(tmp_path, pairs=1), ["train.max_steps=3"])
+        finish(prepare(recipe, workers=1))
+        assert finish(train(recipe)).state.epoch == 3
+
+
+def test_training_needs_a_prepared_corpus(task: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="run mt prepare first"):
+        finish(train(recipe_of(task, str(tmp_path / "run"), data=str(tmp_path / "nothing"))))
+
+
+def test_bf16_learns_as_well(task: Path, tmp_path: Path) -> None:
+    settings = ["train.max_steps=100", "train.lr=0.02", "model.dropout=0", "train.valid_every=100"]
+    scores = []
+    for precision in ("fp32", "bf16"):
+        recipe = recipe_of(task, str(tmp_path / precision), *settings, f"train.precision={precision}")
+        scores.append(run_to_the_end(recipe).state.scores["loss"])
+    assert scores[0] < 1.5  # of 2.5 for a guess
+    assert scores[1] == pytest.approx(scores[0], abs=0.1)

@@ -1,0 +1,180 @@
+"""The training loop on batches made by hand: one division by all tokens, gradients that are no numbers, modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from mt.data.batching import Batch, collate
+from mt.errors import RunError
+from mt.events import Event, finish
+from mt.models.config import ModelConfig, StackConfig
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.objectives.cross_entropy import CrossEntropy, Loss
+from mt.training.checkpoint import Checkpoints
+from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
+from mt.training.loop import StepDone, Trainer, Validated
+from mt.training.precision import Precision
+from mt.training.state import TrainingState
+
+CROSS_ENTROPY = CrossEntropy(0.1)
+PAIRS = [([4, 5], [6]), ([5], [7, 8, 9, 6, 7]), ([6, 7, 8, 9], [5, 4]), ([9, 9, 4], [8, 8, 8])]
+CONFIG = TrainConfig(
+    max_steps=8, lr=0.01, optimizer=OptimizerConfig(eps=1e-4), schedule=ScheduleConfig(name="constant", warmup=0), valid_every=Period.parse("1e"),
+    save_every=Period.parse("100"),
+)  # fmt: skip
+
+
+class Batches:
+    """The same batches each epoch."""
+
+    def __init__(self, *groups: list[int]) -> None:
+        self.groups = groups
+
+    def __len__(self) -> int:
+        return sum(map(len, self.groups))
+
+    def epoch(self, _epoch: int, start_batch: int = 0) -> Iterator[Batch]:
+        for group in self.groups[start_batch:]:
+            yield collate([PAIRS[i][0] for i in group], [PAIRS[i][1] for i in group], pad=3, bos=1, eos=2)
+
+    def close(self) -> None:
+        pass
+
+
+def make_trainer(
+    folder: Path,
+    data: Batches,
+    config: TrainConfig = CONFIG,
+    dropout: float = 0.0,
+    loss: Callable[[EncoderDecoder, Batch], Loss] = CROSS_ENTROPY,
+    validate: Callable[[int], dict[str, float]] | None = None,
+) -> tuple[Trainer, EncoderDecoder]:
+    torch.manual_seed(1)
+    one = StackConfig(layers=1)
+    model = ModelConfig(encoder=one, decoder=one, dim=8, ffn_dim=8, heads=2, dropout=dropout).build(10, 10, 3)
+    trainer = Trainer(
+        model=model,
+        loss=partial(loss, model),
+        optimizer=config.optimizer.build(model.parameters()),
+        schedule=config.schedule.build(config.lr),
+        data=data,
+        validate=validate,
+        checkpoints=Checkpoints(folder),
+        config=config,
+        precision=Precision(torch.device("cpu"), torch.float32),
+        generators={"cpu": torch.default_generator},
+        state=TrainingState(),
+    )
+    return trainer, model
+
+
+def steps_of(trainer: Trainer) -> list[StepDone]:
+    events: list[Event] = []
+    finish(trainer.run(), events.append)
+    return [event for event in events if isinstance(event, StepDone)]
+
+
+@pytest.mark.parametrize("groups", [([0, 1], [2, 3]), ([0], [1, 2, 3]), ([0], [1], [2], [3])])
+def test_accumulated_micro_batches_equal_one_batch(tmp_path: Path, groups: tuple[list[int], ...]) -> None:
+    """Also where the micro-batches hold unequal numbers of tokens: the sum is divided once.
+
+    Adam's eps is large, since a key bias has no gradient but rounding, which a small one would blow up.
+    """
+    whole, expected = make_trainer(tmp_path / "whole", Batches([0, 1, 2, 3]))
+    parts, found = make_trainer(tmp_path / "parts", Batches(*groups), replace(CONFIG, accumulate=len(groups)))
+    steps, expected_steps = steps_of(parts), steps_of(whole)
+    assert [step.tokens for step in steps] == [step.tokens for step in expected_steps] == [15] * 8
+    for step, expected_step in zip(steps, expected_steps, strict=True):
+        torch.testing.assert_close(step.loss, expected_step.loss)
+        torch.testing.assert_close(step.grad_norm, expected_step.grad_norm)
+    torch.testing.assert_close(found.state_dict(), expected.state_dict())
+
+
+def test_the_last_update_of_an_epoch_may_have_fewer_micro_batches(tmp_path: Path) -> None:
+    trainer, _ = make_trainer(tmp_path, Batches([0], [1], [2, 3]), replace(CONFIG, accumulate=2, max_steps=4))
+    assert [(step.state.epoch, step.state.batch, step.tokens) for step in steps_of(trainer)] == [
+        (0, 2, 8),
+        (1, 0, 7),
+        (1, 2, 8),
+        (2, 0, 7),
+    ]
+
+
+def poisoned(calls: set[int]) -> Callable[[EncoderDecoder, Batch], Loss]:
+    """A loss that is not a number at some of its calls, counted from 1."""
+    counter = iter(range(1, 10**6))
+
+    def loss(model: EncoderDecoder, batch: Batch) -> Loss:
+        found = CrossEntropy(0.1)(model, batch)
+        return replace(found, total=found.total * float("nan")) if next(counter) in calls else found
+
+    return loss
+
+
+def test_an_update_whose_gradient_is_no_number_is_skipped_and_counted(tmp_path: Path) -> None:
+    """Fault 58; the schedule does not move on (fault 65)."""
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), loss=poisoned({3, 5}))
+    steps = steps_of(trainer)
+    assert [step.state.update for step in steps] == [1, 2, 2, 3, 3, 4, 5, 6, 7, 8]
+    assert trainer.state.skipped == 2
+    reference, expected = make_trainer(tmp_path / "reference", Batches([0, 1, 2, 3]))
+    steps_of(reference)
+    torch.testing.assert_close(model.state_dict(), expected.state_dict())
+
+
+def test_training_stops_when_no_update_works(tmp_path: Path) -> None:
+    """Fault 58: the last good checkpoint is not overwritten."""
+    config = replace(CONFIG, max_steps=10**6, save_every=Period.parse("2"))
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=poisoned(set(range(4, 1000))))
+    with pytest.raises(
+        RunError, match=r"Training stopped at update 3: .* not a number for 100 updates in a row; lower train.lr"
+    ):
+        steps_of(trainer)
+    assert trainer.checkpoints.updates() == [2]
+    assert all(bool(tensor.isfinite().all()) for tensor in trainer.checkpoints.load(2).weights.values())
+    assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+
+
+def test_dropout_is_off_in_validation_and_on_again_after_it(tmp_path: Path) -> None:
+    """Fault 70."""
+    modes: list[bool] = []
+
+    def validate(_: int) -> dict[str, float]:
+        modes.append(trainer.model.training)
+        return {"loss": 1.0}
+
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), dropout=0.5, validate=validate)
+    for event in trainer.run():
+        if isinstance(event, Validated | StepDone):
+            modes.append(trainer.model.training)
+    assert modes == [True, False, True] * 8
+
+
+def test_a_crash_in_validation_leaves_the_model_training(tmp_path: Path) -> None:
+    """Fault 70."""
+
+    def validate(_: int) -> dict[str, float]:
+        raise ValueError("no disk")
+
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=validate)
+    with pytest.raises(ValueError, match="no disk"):
+        steps_of(trainer)
+    assert model.training
+
+
+def test_each_new_best_is_saved(tmp_path: Path) -> None:
+    """Fault 56: the best checkpoint is kept, however old; of equal values the earlier."""
+    values = iter([3.0, 2.0, 2.0, float("nan"), 2.5, 1.0, 4.0, 5.0])
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=lambda _: {"loss": next(values)})
+    events: list[Event] = []
+    finish(trainer.run(), events.append)
+    assert [event.is_best for event in events if isinstance(event, Validated)] == [
+        True, True, False, False, False, True, False, False,
+    ]  # fmt: skip
+    assert trainer.checkpoints.updates() == [6, 8]
