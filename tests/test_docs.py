@@ -12,7 +12,10 @@ from cli.main import COMMANDS
 from mt.recipe import load_recipe, shipped_recipes
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "recipes/README.md", "benchmarks/README.md", "data/README.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "recipes/README.md", "benchmarks/README.md", "data/README.md"),
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -57,8 +60,15 @@ def test_commands_named_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_recipes_named_exist(page: str) -> None:
-    named = re.findall(r"mt (?:run|fetch|prepare|train) ([a-z][\w-]+)(?!\S*\.yaml)\b(?!\.)", text_of(page))
+    named = re.findall(
+        r"(?:^ {4,}|`|bin/)mt (?:run|fetch|prepare|train) ([a-z][\w-]+)\b(?![\w./])", text_of(page), re.MULTILINE
+    )
     assert set(named) <= set(shipped_recipes())
+
+
+@pytest.mark.parametrize("benchmark", [path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py")])
+def test_each_benchmark_says_how_it_is_run(benchmark: str) -> None:
+    assert f"\n    python -m benchmarks.{benchmark} " in text_of("benchmarks/README.md")
 
 
 @pytest.mark.parametrize("recipe", shipped_recipes())
