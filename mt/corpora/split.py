@@ -7,7 +7,7 @@ whole. Which one is decided by a hash of its text: neither the order of the line
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mt.data.config import Split
 from mt.errors import DataError
@@ -23,11 +23,7 @@ def split_pairs(pairs: Iterable[SentencePair], valid: int, test: int, salt: str 
     Another `salt` gives other parts. Memory grows with the text. DataError where the groups cannot be cut so.
     """
     order = {pair: hashlib.sha256(f"{salt}\t{pair[0]}\t{pair[1]}".encode()).digest() for pair in pairs}
-    groups: dict[str, list[SentencePair]] = {}
-    roots = _roots(order)
-    for pair in sorted(order, key=order.__getitem__):
-        groups.setdefault(roots[pair[0]], []).append(pair)
-    rest = list(groups.values())
+    rest = sorted(_groups(order), key=lambda group: order[min(group)])  # by one pair: size must not weigh
     parts: dict[str, list[SentencePair]] = {}
     for part, size in (("test", test), ("valid", valid)):
         parts[part], rest = _take(rest, size, part)
@@ -50,6 +46,15 @@ def read_table(split: Split) -> Iterator[SentencePair]:
             )
         source, target = (cells[column - 1].strip() for column in split.columns)
         yield source, target
+
+
+def _groups(order: Mapping[SentencePair, bytes]) -> list[list[SentencePair]]:
+    """Pairs that share a sentence together, each group in the order of the hashes."""
+    groups: dict[str, list[SentencePair]] = {}
+    roots = _roots(order)
+    for pair in sorted(order, key=order.__getitem__):
+        groups.setdefault(roots[pair[0]], []).append(pair)
+    return list(groups.values())
 
 
 def _roots(pairs: Iterable[SentencePair]) -> dict[str, str]:
