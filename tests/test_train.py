@@ -32,8 +32,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a task that is prepared, and of one with BPE-dropout."""
     folder = tmp_path_factory.mktemp("task")
     recipe = write_task(folder)
-    finish(prepare(load_recipe(recipe, ["data.dir=words"]), workers=1))
-    finish(prepare(load_recipe(recipe, ["data.dir=bpe", *BPE]), workers=1))
+    finish(prepare(load_recipe(recipe, [f"data.dir={folder / 'words'}"]), workers=1))
+    finish(prepare(load_recipe(recipe, [f"data.dir={folder / 'bpe'}", *BPE]), workers=1))
     return folder
 
 
@@ -41,7 +41,8 @@ def recipe_of(task: Path, run: str, *overrides: str, data: str = "words") -> Rec
     """A recipe of the task that trains 12 updates in the folder `run`."""
     defaults = ["train.max_steps=12", "train.batch_tokens=60", "train.log_every=1", "train.precision=fp32"]
     return load_recipe(
-        task / "recipe.yaml", [f"data.dir={data}", f"model_dir={run}", "model.dropout=0.3", *defaults, *overrides]
+        task / "recipe.yaml",
+        [f"data.dir={task / data}", f"model_dir={run}", "model.dropout=0.3", *defaults, *overrides],
     )
 
 
@@ -138,7 +139,7 @@ class TestResuming:
 
     def test_refuses_another_corpus(self, task: Path, tmp_path: Path) -> None:
         shutil.copytree(task, tmp_path / "task")
-        begun = recipe_of(tmp_path / "task", "run")
+        begun = recipe_of(tmp_path / "task", str(tmp_path / "run"))
         finish(train(begun, should_stop=stop_after(2)))
         text = tmp_path / "task" / "train.en"
         text.write_text(text.read_text("utf-8").replace("one", "six"), encoding="utf-8", newline="\n")
@@ -214,7 +215,9 @@ class TestValidation:
     def test_without_validation_text_there_is_none(self, task: Path, tmp_path: Path) -> None:
         text = (task / "recipe.yaml").read_text("utf-8").replace("  valid: {src: valid.en, tgt: valid.de}\n", "")
         (task / "unvalidated.yaml").write_text(text, encoding="utf-8")
-        recipe = load_recipe(task / "unvalidated.yaml", ["data.dir=unvalidated", f"model_dir={tmp_path / 'run'}"])
+        recipe = load_recipe(
+            task / "unvalidated.yaml", [f"data.dir={tmp_path / 'data'}", f"model_dir={tmp_path / 'run'}"]
+        )
         finish(prepare(recipe, workers=1))
         events: list[Event] = []
         finish(train(recipe), events.append)

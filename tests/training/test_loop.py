@@ -25,9 +25,13 @@ from mt.training.state import TrainingState
 CROSS_ENTROPY = CrossEntropy(0.1)
 PAIRS = [([4, 5], [6]), ([5], [7, 8, 9, 6, 7]), ([6, 7, 8, 9], [5, 4]), ([9, 9, 4], [8, 8, 8])]
 CONFIG = TrainConfig(
-    max_steps=8, lr=0.01, optimizer=OptimizerConfig(eps=1e-4), schedule=ScheduleConfig(name="constant", warmup=0), valid_every=Period.parse("1e"),
+    max_steps=8,
+    lr=0.01,
+    optimizer=OptimizerConfig(eps=1e-4),
+    schedule=ScheduleConfig(name="constant", warmup=0),
+    valid_every=Period.parse("1e"),
     save_every=Period.parse("100"),
-)  # fmt: skip
+)
 
 
 class Batches:
