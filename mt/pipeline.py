@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -19,7 +18,7 @@ from mt.recipe import Recipe
 from mt.scoring.report import Evaluation
 from mt.text.files import read_lines
 from mt.train import TrainReport, train
-from mt.translate import translate_tests
+from mt.translate import translations_file
 
 SAMPLES = 10
 
@@ -70,9 +69,8 @@ def run(
     trained = yield from train(recipe, device, should_stop)
     if not trained.finished or not recipe.data.test:
         return RunReport(prepared, trained)
-    translations = yield from translate_tests(recipe, device)
     evaluation = yield from evaluate_run(recipe, device, check=check_expect)
-    return RunReport(prepared, trained, evaluation, _samples(recipe, translations))
+    return RunReport(prepared, trained, evaluation, _samples(recipe))
 
 
 def _fetch(recipe: Recipe) -> Generator[Event, None, None]:
@@ -84,10 +82,10 @@ def _fetch(recipe: Recipe) -> Generator[Event, None, None]:
         yield Notice("The text is there: nothing to fetch.")
 
 
-def _samples(recipe: Recipe, translations: dict[str, Path]) -> tuple[Sample, ...]:
+def _samples(recipe: Recipe) -> tuple[Sample, ...]:
     """Some lines of the first test set, in their order; the recipe's seed chooses them."""
     name, test = next(iter(recipe.data.test.items()))
-    sides = [list(read_lines(path)) for path in (test.src, test.tgt[0], translations[name])]
+    sides = [list(read_lines(path)) for path in (test.src, test.tgt[0], translations_file(recipe, name))]
     lines = [index for index, source in enumerate(sides[0]) if source.strip()]
     chosen = sorted(random.Random(recipe.seed).sample(lines, min(SAMPLES, len(lines))))
     return tuple(Sample(*(side[index] for side in sides)) for index in chosen)

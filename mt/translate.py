@@ -36,6 +36,7 @@ __all__ = [
     "load",
     "translate_stream",
     "translate_tests",
+    "translations_file",
 ]
 
 
@@ -162,7 +163,7 @@ def translate_tests(
     translator: Translator | None = None
     files = {}
     for name, test in recipe.data.test.items():
-        file = files[name] = run / "translations" / f"{name}.{recipe.data.tgt_lang}"
+        file = files[name] = translations_file(recipe, name)
         check_paths(test.src, None)
         made_of = {"model": weights, "decode": to_mapping(decode), "source": sha256_of(test.src)}
         if _is_up_to_date(file, made_of):
@@ -174,6 +175,11 @@ def translate_tests(
         yield from translate_stream(translator, test.src, file)
         write_json(_stamp(file), {**made_of, "translations": sha256_of(file)})
     return files
+
+
+def translations_file(recipe: Recipe, test: str) -> Path:
+    """Where the run folder has the translations of a test set."""
+    return recipe.model_dir / "translations" / f"{test}.{recipe.data.tgt_lang}"
 
 
 def _stamp(file: Path) -> Path:

@@ -1,0 +1,44 @@
+"""What a training would take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mt.estimate import Estimate, count_parameters, estimate
+from mt.events import finish
+from mt.models.config import ModelConfig, StackConfig
+from mt.prepare import prepare
+from mt.recipe import load_recipe
+from tests.tiny import write_task
+
+
+@pytest.mark.parametrize("tie", ["none", "output", "src_tgt", "all"])
+def test_parameters_are_those_of_the_model(tie: str) -> None:
+    layers = StackConfig(layers=1)
+    config = ModelConfig(encoder=layers, decoder=layers, dim=8, ffn_dim=16, heads=2, tie=tie)
+    model = config.build(11, 11, 3)
+    assert count_parameters(config, 11, 11) == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_steps_an_epoch_are_known_once_prepared(tmp_path: Path) -> None:
+    recipe = load_recipe(write_task(tmp_path), ["train.accumulate=2"])
+    before = estimate(recipe)
+    assert (before.src_vocab, before.updates) == (20, None)
+    assert str(before).endswith("\nUpdates an epoch: not known before mt prepare")
+    finish(prepare(recipe))
+    after = estimate(recipe)
+    assert (after.src_vocab, after.tgt_vocab) == (10, 10)
+    assert after.batches is not None
+    assert after.updates == -(-after.batches // 2)
+    assert after.states == 16 * after.parameters
+
+
+def test_the_estimate_reads_well() -> None:
+    assert str(Estimate(63_082_496, 37_000, 37_000, 1_009_319_936, 3_774_873_600, 8_000, 4_000)) == (
+        "Parameters: 63,082,496 (vocabularies of 37000 and 37000 pieces)\n"
+        "Memory: about 4.78 GB: 1.01 GB for weights, gradients and Adam, 3.77 GB for the activations of a batch "
+        "in float32\n"
+        "Updates an epoch: 4000 of 8000 batches"
+    )
