@@ -76,7 +76,7 @@ def test_both_kernels_have_the_same_gradients(name: str) -> None:
 
 @every_kernel
 def test_weights_on_padding_are_exactly_zero(kernel: Kernel) -> None:
-    """Fault 71's last line: not even infinity or NaN... a large value behind the mask cannot be seen."""
+    """Fault 71: of a huge key and value behind the mask nothing is seen."""
     query, key, value = projected()
     mask = masks()["padding"]
     huge_key, huge_value = key.detach().clone(), value.detach().clone()
