@@ -80,15 +80,18 @@ def compare_speed(text: ParallelText, pairs: int, workers: int, rounds: int, fol
         pass
     model = folder / "first" / "tokenizer" / "shared.model"
     recipe = recipe_of(folder / "again", text.src, text.tgt, replace(first.tokenizer, reuse=folder / "first"))
-    ratios: dict[str, list[float]] = {"encoding": [], "all": []}
+    ratios: dict[str, list[float]] = {"encoding": [], "all": [], "processor time": []}
     for turn in range(rounds):
-        bare = 2 * pairs / bare_seconds(model, text, workers)
-        encoding, whole = (2 * pairs / seconds for seconds in prepare_seconds(recipe, workers))
+        bare_time, bare_processor = bare_seconds(model, text, workers)
+        encoding_time, whole_time, processor = prepare_seconds(recipe, workers)
+        bare, encoding, whole = (2 * pairs / seconds for seconds in (bare_time, encoding_time, whole_time))
         ratios["encoding"].append(encoding / bare)
         ratios["all"].append(whole / bare)
+        ratios["processor time"].append(bare_processor / processor)
         print(
             f"round {turn + 1}: bare SentencePiece {bare:,.0f} lines/s, mt prepare's encoding {encoding:,.0f} "
-            f"({encoding / bare:.0%}), with counting and checksums {whole:,.0f} ({whole / bare:.0%})",
+            f"({encoding / bare:.0%}), with counting and checksums {whole:,.0f} ({whole / bare:.0%}); "
+            f"processor time {bare_processor:.0f} s and {processor:.0f} s ({bare_processor / processor:.0%})",
             flush=True,
         )
         recipe = replace(recipe, data=replace(recipe.data, dir=folder / f"again{turn}"))
@@ -97,22 +100,30 @@ def compare_speed(text: ParallelText, pairs: int, workers: int, rounds: int, fol
     Store.open(folder / "again").verify()
 
 
-def prepare_seconds(recipe: Recipe, workers: int) -> tuple[float, float]:
-    """Time from the first worker's start to the whole folder, and time of all."""
+def prepare_seconds(recipe: Recipe, workers: int) -> tuple[float, float, float]:
+    """Time from the first worker's start to the whole folder, time of all, and processor time of all its processes."""
+    used = processor_seconds()
     begin = counted = time.perf_counter()
     for event in prepare(recipe, workers):
         if isinstance(event, Progress) and event.label == "reading":
             counted = time.perf_counter()
     end = time.perf_counter()
-    return end - counted, end - begin
+    return end - counted, end - begin, processor_seconds() - used
 
 
-def bare_seconds(model: Path, text: ParallelText, workers: int) -> float:
-    """Time that processes of SentencePiece take for lines which they hold already, in lists of ids."""
+def processor_seconds() -> float:
+    """Processor time of this process and of all its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+def bare_seconds(model: Path, text: ParallelText, workers: int) -> tuple[float, float]:
+    """Time that processes of SentencePiece take for lines which they hold already, and their processor time."""
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(workers)
     with ProcessPoolExecutor(workers, context, _start, (model, text, barrier)) as pool:
-        return max(pool.map(_encode, [(part, workers) for part in range(workers)]))
+        times = list(pool.map(_encode, [(part, workers) for part in range(workers)]))
+    return max(seconds for seconds, _ in times), sum(used for _, used in times)
 
 
 _state: tuple[Any, ParallelText, Any]
@@ -123,15 +134,15 @@ def _start(model: Path, text: ParallelText, barrier: object) -> None:
     _state = sentencepiece.SentencePieceProcessor(model_file=str(model)), text, barrier
 
 
-def _encode(task: tuple[int, int]) -> float:
+def _encode(task: tuple[int, int]) -> tuple[float, float]:
     part, workers = task
     processor, text, barrier = _state
     lines = [line for number, line in enumerate(_all_lines(text)) if number // BATCH % workers == part]
     barrier.wait()
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), time.process_time()
     for start in range(0, len(lines), BATCH):
         processor.encode(lines[start : start + BATCH], num_threads=1)
-    return time.perf_counter() - begin
+    return time.perf_counter() - begin, time.process_time() - used
 
 
 def _all_lines(text: ParallelText) -> Iterator[str]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,7 +128,7 @@ def test_compressed_text_is_read_to_its_end(tmp_path: Path) -> None:
 def test_duplicates_are_those_of_pairs(tmp_path: Path) -> None:
     """Fault 20."""
     recipe = simple(tmp_path, b"a\na\na\nb\n", b"x\ny\nx\nx\n", dedup=True)
-    assert done(recipe).dropped == {"duplicate": 1}
+    assert done(recipe).dropped == {"duplicate pairs": 1}
     assert pairs(recipe) == [("a", "x"), ("a", "y"), ("b", "x")]
 
 
@@ -137,13 +138,13 @@ def test_duplicates_are_found_across_corpora_and_blocks(tmp_path: Path) -> None:
     corpora = write_pair(tmp_path, src, src, "one"), write_pair(tmp_path, b"a1\nnew\n", b"a1\nneu\n", "two")
     report = done(recipe_of(tmp_path, *corpora, tokenizer=replace(WORD, vocab_size=9000), dedup=True))
     assert [(corpus.name, corpus.read, corpus.dropped) for corpus in report.corpora] == [
-        ("one.src", 9000, {"duplicate": 4000}),
-        ("two.src", 2, {"duplicate": 1}),
+        ("one.src", 9000, {"duplicate pairs": 4000}),
+        ("two.src", 2, {"duplicate pairs": 1}),
     ]
     assert str(report).splitlines()[:3] == [
-        "5001 of 9002 pairs left: 4001 duplicate",
-        "  one.src: 5000 of 9000 pairs left: 4000 duplicate",
-        "  two.src: 1 of 2 pairs left: 1 duplicate",
+        "5001 of 9002 pairs left: 4001 duplicate pairs",
+        "  one.src: 5000 of 9000 pairs left: 4000 duplicate pairs",
+        "  two.src: 1 of 2 pairs left: 1 duplicate pairs",
     ]
 
 
@@ -172,7 +173,7 @@ def test_characters_left_out_are_listed(tmp_path: Path) -> None:
     report = done(simple(tmp_path, src, b"a\n" * 2001, char))
     assert report.src.counts.left_out == {"龘": 1, "x": 1}
     assert report.src.left_out_share == 2 / (2000 * 9 + 3)
-    assert "source: 2 characters have no piece (0.0111% of the text): 龘 x" in report.lines()
+    assert "source: characters without a piece: 2 (0.0111% of the text): 龘 x" in report.lines()
     report = done(simple(tmp_path, src, b"a\n" * 2001, replace(char, character_coverage=1.0)))
     assert not report.src.counts.left_out
 
@@ -192,8 +193,8 @@ def test_normalisation_and_markers_are_counted(tmp_path: Path) -> None:
     report = done(recipe)
     assert report.src.counts.changed == 3
     assert report.src.counts.markers == 1
-    assert "source: normalisation changed 3 lines" in report.lines()
-    assert "source: 1 lines hold U+2581, which becomes a space" in report.lines()
+    assert "source: lines that normalisation changed: 3" in report.lines()
+    assert "source: lines with U+2581, which becomes a space: 1" in report.lines()
     assert done(replace(recipe, tokenizer=replace(SUBWORD, normalization="identity"))).src.counts.changed == 0
 
 
@@ -387,7 +388,7 @@ def test_validation_text_is_never_filtered(tmp_path: Path) -> None:
     train = write_pair(tmp_path, b"a b\n", b"x\n")
     valid = write_pair(tmp_path, b"a b a b\n\nc\n", b"x\nx\n\n", "valid")
     recipe = recipe_of(tmp_path, train, valid=valid, filters=Filters(max_length=2))
-    assert notices(recipe)[-1] == "2 validation pairs have an empty side; they are kept as they are"
+    assert notices(recipe)[-1] == "validation pairs with an empty side, kept as they are: 2"
     assert pairs(recipe, "valid") == [("a b a b", "x"), ("", "x"), ("\u2047", "")]
 
 
@@ -423,3 +424,18 @@ def test_missing_text_is_named(tmp_path: Path) -> None:
     recipe = replace(simple(tmp_path / "other", b"a\n", b"x\n"), data=data)
     with pytest.raises(DataError, match=r"^data.train.0.tgt: .*train.tgt is not a file; name an existing file\.$"):
         done(recipe)
+
+
+def test_memory_does_not_grow_with_the_text(tmp_path: Path) -> None:
+    """Fault 39: the vocabulary's sample is bounded, the rest is streamed."""
+    config = replace(WORD, sample_size=1000)
+    peaks = []
+    for pairs in (20_000, 100_000):
+        recipe = simple(
+            tmp_path / str(pairs), b"the same line each time\n" * pairs, b"und\n" * pairs, config, dedup=True
+        )
+        tracemalloc.start()
+        done(recipe)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

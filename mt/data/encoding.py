@@ -174,7 +174,8 @@ def encode_blocks(
             yield from in_order(pool, _encode, blocks, 2 * workers + 2)
         except BrokenProcessPool:
             raise RunError(
-                "a worker process of mt prepare died, perhaps for want of memory; run it again with fewer workers."
+                "a worker process of mt prepare died, perhaps for want of memory; run it again with fewer workers, "
+                "or with 1, which starts none."
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

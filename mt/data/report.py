@@ -67,13 +67,13 @@ class SideReport:
             more = len(counts.left_out) - SHOWN
             rest = f" and {more} more" if more > 0 else ""
             said.append(
-                f"{side}: {len(counts.left_out)} characters have no piece ({self.left_out_share:.4%} of the text): "
+                f"{side}: characters without a piece: {len(counts.left_out)} ({self.left_out_share:.4%} of the text): "
                 f"{shown}{rest}"
             )
         if counts.changed:
-            said.append(f"{side}: normalisation changed {counts.changed} lines")
+            said.append(f"{side}: lines that normalisation changed: {counts.changed}")
         if counts.markers:
-            said.append(f"{side}: {counts.markers} lines hold U+2581, which becomes a space")
+            said.append(f"{side}: lines with U+2581, which becomes a space: {counts.markers}")
         return said
 
     def as_mapping(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class PrepareReport:
         said = [self.summary()]
         if len(self.corpora) > 1:
             said += [f"  {one.name}: {one.summary()}" for one in self.corpora]
-        said.append(f"{self.valid} validation pairs")
+        said.append(f"validation pairs: {self.valid}")
         return said + self.src.lines("source") + self.tgt.lines("target")
 
     def as_mapping(self) -> dict[str, Any]:
@@ -174,7 +174,7 @@ def warnings(report: PrepareReport) -> list[str]:
                 "side? A larger vocab_size, character_coverage: 1 or byte_fallback: true keeps more of it."
             )
         if side.counts.markers:
-            said.append(f"{side.counts.markers} {name} lines hold U+2581 (▁), which becomes a space")
+            said.append(f"{name} lines with U+2581 (▁), which becomes a space: {side.counts.markers}")
     if report.valid_empty:
-        said.append(f"{report.valid_empty} validation pairs have an empty side; they are kept as they are")
+        said.append(f"validation pairs with an empty side, kept as they are: {report.valid_empty}")
     return said

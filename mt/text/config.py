@@ -82,6 +82,8 @@ class TokenizerConfig:
             raise ConfigError(
                 f"tokenizer.byte_fallback needs tokenizer.type bpe or unigram, but the type is {self.type}."
             )
+        if self.character_coverage < 1 and self.type == "word":
+            raise ConfigError("tokenizer.character_coverage has no meaning for tokenizer.type word; leave it out.")
         for position, symbol in enumerate(self.user_symbols):
             if wrong := self._fault_of_symbol(position, symbol):
                 raise ConfigError(f"tokenizer.user_symbols: '{symbol}' {wrong}.")

@@ -87,8 +87,10 @@ class Tokenizers:
     @classmethod
     def reuse(cls, config: TokenizerConfig, folder: Path) -> Tokenizers:
         """Take over the tokenizer of a run folder, a prepared corpus or a tokenizer folder, byte for byte."""
-        inner = folder / "tokenizer"
-        found = cls.load(inner if (inner / _INDEX).is_file() else folder)
+        places = [place for place in (folder / "tokenizer", folder) if (place / _INDEX).is_file()]
+        if not places:
+            raise ConfigError(f"tokenizer.reuse: {folder} holds no tokenizer; name the folder of a run or a tokenizer.")
+        found = cls.load(places[0])
         for key, wanted, there in (("type", config.type, found.src.type), ("shared", config.shared, found.shared)):
             if wanted != there:
                 said, should = str(wanted).lower(), str(there).lower()

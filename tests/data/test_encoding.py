@@ -75,7 +75,8 @@ def test_a_worker_that_dies_is_reported(tokenizers: Path, tmp_path: Path) -> Non
     with pytest.raises(RunError) as error:
         list(encode_blocks(killer, tokenizers, read_pair_blocks(text.src, text.tgt, 1), 2))
     assert str(error.value) == (
-        "a worker process of mt prepare died, perhaps for want of memory; run it again with fewer workers."
+        "a worker process of mt prepare died, perhaps for want of memory; run it again with fewer workers, or with 1, "
+        "which starts none."
     )
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mt.errors import DataError
 from mt.text.files import read_blocks, read_json, read_lines, sha256_of, write_aside, write_json, write_text
@@ -177,3 +180,17 @@ def test_broken_json_is_named(tmp_path: Path) -> None:
 def test_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     assert sha256_of(tmp_path / "a") == hashlib.sha256(b"abc").hexdigest()
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b"\n", b"\r", "é".encode(), b"\0", b"\x0b", "\u2028".encode()])), st.integers(1, 4)
+)
+def test_lines_are_those_between_line_feeds(parts: list[bytes], lines: int) -> None:
+    """Faults 2 and 15, any text."""
+    data = b"".join(parts)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "text"
+        path.write_bytes(data)
+        found = [line for block in read_blocks(path, lines) for line in block.lines()]
+    expected = data.decode().split("\n")
+    assert found == [line.rstrip("\r") for line in (expected if expected[-1] else expected[:-1])]

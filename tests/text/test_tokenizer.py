@@ -259,6 +259,14 @@ def test_reuse_takes_over_a_run(tmp_path: Path) -> None:
             assert (tmp_path / "new" / name).read_bytes() == (tmp_path / "run" / "tokenizer" / name).read_bytes()
 
 
+def test_reuse_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        Tokenizers.reuse(config(), tmp_path)
+    assert str(error.value) == (
+        f"tokenizer.reuse: {tmp_path} holds no tokenizer; name the folder of a run or a tokenizer."
+    )
+
+
 @pytest.mark.parametrize(("key", "value", "said"), [("type", "unigram", "unigram"), ("shared", False, "false")])
 def test_reuse_of_another_kind_is_refused(tmp_path: Path, key: str, value: object, said: str) -> None:
     """Fault 35."""
@@ -275,6 +283,10 @@ def test_reuse_of_another_kind_is_refused(tmp_path: Path, key: str, value: objec
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
+        (
+            {"type": "word", "character_coverage": 0.9},
+            "tokenizer.character_coverage has no meaning for tokenizer.type word; leave it out.",
+        ),
         (
             {"type": "unigram", "dropout": 0.1},
             "tokenizer.dropout belongs to tokenizer.type bpe, but the type is unigram; unigram has alpha.",
