@@ -189,4 +189,7 @@ def _stamp(file: Path) -> Path:
 def _is_up_to_date(file: Path, made_of: dict[str, Any]) -> bool:
     if not file.is_file() or not _stamp(file).is_file():
         return False
-    return bool(read_json(_stamp(file)) == {**made_of, "translations": sha256_of(file)})
+    try:
+        return bool(read_json(_stamp(file)) == {**made_of, "translations": sha256_of(file)})
+    except DataError:  # a damaged stamp tells nothing: translate again
+        return False
