@@ -6,6 +6,7 @@ import errno
 import gzip
 import hashlib
 import io
+import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from mt.corpora.download import Patience
+from mt.corpora.kinds import Draw, Say
 from mt.errors import ConfigError, DataError
 from mt.events import Event, Notice, finish
 from mt.fetch import FetchReport, fetch
@@ -238,11 +240,14 @@ def test_phrases_are_generated_once_for_the_same_settings(tmp_path: Path) -> Non
     assert {name: lines(tmp_path / "d" / name) for name in PARTS} == texts
 
 
-def test_what_cannot_be_said_in_a_language_is_counted(tmp_path: Path) -> None:
-    recipe = write_recipe(tmp_path, "  generate: {pairs: 300, held_out: 20}\n")
-    _, (notice,) = run(recipe, overrides=["data.src_lang=fr", "data.tgt_lang=es"])
-    assert ", and for want of words in one language" in notice
-    assert " of kind duration" in notice
+def test_what_cannot_be_said_in_a_language_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def odd(draw: Draw) -> Say:
+        number = draw.below(10_000)
+        return lambda language: {1: f"{number} {language.code}"}[number % 2]
+
+    monkeypatch.setattr("mt.corpora.phrases.KINDS", {"odd": (odd, 1)})
+    _, (notice,) = run(write_recipe(tmp_path, "  generate: {pairs: 30, held_out: 2}\n"))
+    assert re.search(r"two translations, and for want of words in one language \d+ of kind odd\.$", notice)
 
 
 def test_languages_that_cannot_be_generated(tmp_path: Path) -> None:
