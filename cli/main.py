@@ -83,7 +83,7 @@ def _speak_utf8() -> None:
 def _guarded(arguments: list[str]) -> int:
     """The exit code of one call; whatever a person can mend or ask for ends without a traceback."""
     try:
-        result = mt.main(arguments, prog_name="mt", standalone_mode=False)
+        result = mt.main(arguments or ["--help"], prog_name="mt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as error:

@@ -75,7 +75,7 @@ def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = (), flag: s
 
 
 def _find(name: str, folder: Path) -> Path:
-    """A path where it looks like one (a folder or .yaml in it), else a shipped recipe's name, else a path after all."""
+    """A shipped recipe's name, or a path."""
     path = folder / Path(name).expanduser()
     if Path(name).suffix in _SUFFIXES or len(Path(name).parts) > 1:
         if path.is_dir():

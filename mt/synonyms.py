@@ -74,8 +74,8 @@ SYNONYMS: dict[str, str] = {
     "num_heads": "model.heads",
     "transformer_heads": "model.heads",
     "attention_heads": "model.heads",
-    "num_layers": "layers",
-    "n_layers": "layers",
+    "num_layers": "model.encoder.layers",
+    "n_layers": "model.encoder.layers",
     "enc_layers": "model.encoder.layers",
     "enc_depth": "model.encoder.layers",
     "encoder_layers": "model.encoder.layers",
@@ -162,7 +162,6 @@ SYNONYMS: dict[str, str] = {
     "max_grad_norm": "train.clip_norm",
     "fp16": "train.precision",
     "bf16": "train.precision",
-    "exponential_smoothing": "train.ema",
     # decode
     "beam": "decode.beam_size",
     "beams": "decode.beam_size",

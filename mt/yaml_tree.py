@@ -17,7 +17,7 @@ from mt.errors import ConfigError
 
 LARGEST = 1_000_000  # bytes; more is no recipe, but a corpus given by mistake
 DEEPEST = 20  # levels; recipes need five
-SHOWN = 80  # characters of an override that errors cite
+SHOWN = 200  # characters of an override that errors cite
 _NULLS = ("null", "Null", "NULL", "~")
 
 

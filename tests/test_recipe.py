@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from mt.checks import check_recipe
+from mt.config import key_paths
 from mt.errors import ConfigError, DataError, RunError
 from mt.models.config import PRESETS
 from mt.recipe import Recipe, effective, load_recipe, load_run_recipe, save_recipe, shipped_recipes
+from mt.synonyms import SYNONYMS
 
 RECIPE = """\
 name: tiny
@@ -220,6 +222,12 @@ def test_names_of_other_tools_and_of_other_blocks(folder: Path, key: str, meant:
     with pytest.raises(ConfigError) as error:
         load_recipe(written(folder, f"{RECIPE}{key}: 3\n"))
     assert str(error.value) == f"{folder}/recipe.yaml, line 13: unknown key {key}; did you mean {meant}?"
+
+
+def test_synonyms_lead_to_keys() -> None:
+    known = {*key_paths(Recipe), "extends", "src", "tgt"}
+    assert [name for name, meant in SYNONYMS.items() if meant not in known or name in known] == []
+    assert [name for name in SYNONYMS if name != name.lower()] == []
 
 
 def test_trg_is_tgt(folder: Path) -> None:

@@ -27,6 +27,7 @@ def command(name: str) -> click.Command:
 def test_help_names_all_commands(mt: Call) -> None:
     called = mt("--help")
     assert called.code == 0
+    assert mt() == called
     assert all(f"\n  {name} " in called.out for name in COMMANDS)
 
 
