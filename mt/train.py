@@ -18,6 +18,7 @@ from mt.checks import check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import TrainingData, over_budget
+from mt.errors import RunError
 from mt.events import Event, Notice, Progress
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
@@ -136,9 +137,15 @@ def _generators(device: torch.device) -> dict[str, torch.Generator]:
 def _open_run(recipe: Recipe, store: Store) -> Generator[Event, None, None]:
     """Make the run folder hold all that translation needs, unless it holds a training that this recipe does not fit."""
     run = recipe.model_dir
-    if Checkpoints(run).updates():
+    finished, updates = (run / DESCRIPTION).exists(), Checkpoints(run).updates()
+    if finished and not updates:
+        raise RunError(
+            f"{run} holds a finished model but no checkpoint, and training would begin anew: choose another "
+            "model_dir, or delete that model with --overwrite."
+        )
+    if updates:
         old, new = to_mapping(load_run_recipe(run)), to_mapping(recipe)
-        changes = check_resume(run, old, new, finished=(run / DESCRIPTION).exists())
+        changes = check_resume(run, old, new, finished=finished)
         if changes:
             yield Notice(f"Changed since this training began: {', '.join(map(str, changes))}.")
     store.tokenizers.save(run / "tokenizer")

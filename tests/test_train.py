@@ -159,6 +159,38 @@ class TestResuming:
         assert weights(other) == weights(fresh)
         assert Checkpoints(other.model_dir).updates() == Checkpoints(fresh.model_dir).updates()
 
+    def test_a_finished_model_without_checkpoints_is_not_overwritten(self, task: Path, tmp_path: Path) -> None:
+        """Fault 60."""
+        recipe = recipe_of(task, str(tmp_path / "run"))
+        run_to_the_end(recipe)
+        shutil.rmtree(recipe.model_dir / "checkpoints")
+        with pytest.raises(RunError) as caught:
+            finish(train(recipe))
+        assert str(caught.value) == (
+            f"{recipe.model_dir} holds a finished model but no checkpoint, and training would begin anew: "
+            "choose another model_dir, or delete that model with --overwrite."
+        )
+
+    def test_pairs_over_the_budget_are_counted(self, task: Path, tmp_path: Path) -> None:
+        """Fault 67."""
+        events: list[Event] = []
+        finish(
+            train(recipe_of(task, str(tmp_path / "run"), "train.batch_tokens=3", "train.max_steps=1")), events.append
+        )
+        told = [event.text for event in events if isinstance(event, Notice)]
+        assert any(
+            text.startswith("Pairs longer than train.batch_tokens (3), each of which is a batch") for text in told
+        )
+
+    def test_the_last_validation_is_in_the_last_checkpoint(self, task: Path, tmp_path: Path) -> None:
+        """Fault 56: also where that update was saved before it was validated."""
+        recipe = recipe_of(
+            task, str(tmp_path / "run"), "train.save_every=12", "train.valid_every=5", "train.keep_last=5"
+        )
+        state = run_to_the_end(recipe).state
+        assert state.scored == state.update == 12
+        assert Checkpoints(recipe.model_dir).state(12).scores == state.scores
+
 
 class TestRandomness:
     """Fault 69."""

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mt.data.batching import POOL_SIZE, Ids, Ints, TokenBatches
+from mt.data.batching import Ids, Ints, TokenBatches
 from mt.data.layout import Sequences, end_offsets
 from mt.data.prefetch import prefetched
 from mt.data.store import ParallelIds, TextSequences
@@ -56,11 +56,6 @@ def _lengths(sequences: Sequences[Any], rows: Ints) -> Ints:
 class Examples(Protocol):
     """A source of ids."""
 
-    @property
-    def glance(self) -> int:
-        """How many examples can be looked at without delay."""
-        ...
-
     def pools(self, order: TokenBatches, epoch: int) -> Generator[Pool, None, None]:
         """The pools from the first one of `epoch` on, epoch after epoch without end: a pure function of both."""
         ...
@@ -71,7 +66,6 @@ class StoredExamples:
     """The ids that are stored."""
 
     corpus: ParallelIds
-    glance: int = POOL_SIZE
 
     def pools(self, order: TokenBatches, epoch: int) -> Generator[Pool, None, None]:
         for running in count(epoch):
@@ -100,7 +94,6 @@ class ResampledExamples:
     config: TokenizerConfig
     ahead: bool = True
     """Draw one pool ahead, in a thread."""
-    glance: int = CHUNK
 
     def pools(self, order: TokenBatches, epoch: int) -> Generator[Pool, None, None]:
         depth = -(-min(order.pool_size, order.size) // CHUNK) if self.ahead else 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from mt.data.batching import POOL_SIZE, Batch, Ints, TokenBatches, by_length, collate, longest_sides
 from mt.data.prefetch import prefetched
-from mt.data.resampling import Pool, examples_of
+from mt.data.resampling import CHUNK, Examples, Pool, StoredExamples, examples_of
 from mt.data.store import ParallelIds
 from mt.errors import DataError
 from mt.text.config import TokenizerConfig
@@ -103,10 +103,16 @@ class TrainingData:
 
     def batches_in_epoch(self) -> int:
         """About how many batches an epoch has: exact for a corpus of one pool whose stored ids are used."""
-        order = replace(self._order, pool_size=min(self._order.pool_size, self._examples.glance))
-        with closing(self._examples.pools(order, 0)) as pools:
-            pool = next(pools)
-        return round(len(by_length(*pool.lengths(), order.budget)) * len(self) / len(pool.rows))
+        stored = self._first_lengths(StoredExamples(self._corpus), self._order)
+        batches = len(by_length(*stored, self._order.budget)) * len(self) / len(stored[0])
+        # The same examples as they come, a chunk of them for the sake of time.
+        drawn = self._first_lengths(self._examples, replace(self._order, pool_size=min(self._order.pool_size, CHUNK)))
+        growth = int(longest_sides(*drawn).sum()) / int(longest_sides(*stored)[: len(drawn[0])].sum())
+        return round(batches * growth)
+
+    def _first_lengths(self, examples: Examples, order: TokenBatches) -> tuple[Ints, Ints]:
+        with closing(examples.pools(order, 0)) as pools:
+            return next(pools).lengths()
 
     def close(self) -> None:
         """End the threads."""

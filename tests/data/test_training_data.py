@@ -152,7 +152,7 @@ def test_the_number_of_batches_is_told_beforehand(
     one_pool = TrainingData(corpus, tokenizers, CONFIGS["stored"], 150, 1, ahead=0)
     assert one_pool.batches_in_epoch() == len(list(one_pool.epoch(0)))
     several = data(corpus, tokenizers, config, ahead=0)
-    assert several.batches_in_epoch() == pytest.approx(len(list(several.epoch(0))), rel=0.3)
+    assert several.batches_in_epoch() == pytest.approx(len(list(several.epoch(0))), rel=0.15)
 
 
 def test_a_place_that_the_epoch_does_not_have_is_refused(
