@@ -80,7 +80,8 @@ def key_paths(cls: type, prefix: str = "") -> Iterator[str]:
 def bounds_in_words(rules: Mapping[str, Any]) -> str:
     """`at least 0 and below 1`; '' where there are none."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
-    return " and ".join(f"{word} {rules[name]:g}" for name, word in words.items() if rules.get(name) is not None)
+    bounds = [(word, rules[name]) for name, word in words.items() if rules.get(name) is not None]
+    return " and ".join(f"{word} {bound if isinstance(bound, int) else format(bound, 'g')}" for word, bound in bounds)
 
 
 def to_mapping(config: Any, folder: Path | None = None) -> Any:

@@ -21,6 +21,8 @@ from mt.yaml_tree import Block, Items, Place, Scalar, Tree
 T = TypeVar("T")
 
 _INT = re.compile(r"[+-]?(0|[1-9][0-9]*)")
+_LARGEST = 2**63 - 1  # of a whole number whose key names no bound
+_DIGITS = 1000  # of a whole number; more are not converted
 _FLOAT = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
@@ -195,10 +197,9 @@ def _bool(tree: Scalar) -> bool | None:
 
 
 def _int(tree: Scalar) -> int | None:
-    if tree.quoted or len(tree.text) > 20 or not _INT.fullmatch(tree.text):
+    if tree.quoted or len(tree.text) > _DIGITS or not _INT.fullmatch(tree.text):
         return None
-    value = int(tree.text)
-    return value if -(2**63) <= value < 2**63 else None
+    return int(tree.text)
 
 
 def _float(tree: Scalar) -> float | None:
@@ -244,8 +245,13 @@ def _check_rules(value: Any, tree: Scalar, key: str, rules: Mapping[str, Any]) -
     if choices is not None and value not in choices:
         names = choices[0] if len(choices) == 1 else f"one of {', '.join(choices[:-1])} or {choices[-1]}"
         _refuse(tree, key, names)
+    if isinstance(value, str) and not value.strip():
+        _refuse(tree, key, "a text that is not blank")
     tests: dict[str, Callable[[Any, Any], bool]] = {
         "ge": lambda a, b: a >= b, "gt": lambda a, b: a > b, "le": lambda a, b: a <= b, "lt": lambda a, b: a < b,
     }  # fmt: skip
-    if any(rules.get(name) is not None and not test(value, rules[name]) for name, test in tests.items()):
-        _refuse(tree, key, bounds_in_words(rules))
+    bounds = {name: rules[name] for name in tests if rules.get(name) is not None}
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        bounds = {"ge": -_LARGEST, "le": _LARGEST, **bounds}
+    if any(not tests[name](value, bound) for name, bound in bounds.items()):
+        _refuse(tree, key, bounds_in_words(bounds))

@@ -32,7 +32,7 @@ class Recipe:
 
     name: str = option(help="name of the experiment")
     model_dir: Path = option(help="the run folder: all that training makes and translation needs")
-    seed: int = option(1, help="of initialisation, data order and dropout", ge=0)
+    seed: int = option(1, help="of initialisation, data order and dropout", ge=0, le=2**32 - 1)
     data: DataConfig = option(factory=DataConfig, help="prepare: which text is read")
     tokenizer: TokenizerConfig = option(factory=TokenizerConfig, help="prepare: how text becomes pieces")
     model: ModelConfig = option(factory=ModelConfig, help="train: what is trained")

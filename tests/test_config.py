@@ -94,7 +94,11 @@ def test_keys_stay_as_written() -> None:
         ('limit: "512"', 'limit must be a whole number, but is the quoted text "512"; remove the quotes.'),
         ("limit: 0x10", "limit must be a whole number, but is 0x10."),
         ("limit: ٣", "limit must be a whole number, but is ٣."),
-        ("limit: 99999999999999999999", "limit must be a whole number, but is 99999999999999999999."),
+        ("limit: 9223372036854775808",
+         "limit must be at least 1 and at most 9223372036854775807, but is 9223372036854775808."),
+        ("pair: [-9223372036854775808, 1]", "pair.0 must be at least -9223372036854775807 and at most "
+         "9223372036854775807, but is -9223372036854775808."),
+        (f"limit: {'9' * 1001}", f"limit must be a whole number, but is {'9' * 1001}."),
         ("limit: true", "limit must be a whole number, but is true."),
         ("limit: [1]", "limit must be a whole number, but is a list."),
         ("limit: 0", "limit must be at least 1, but is 0."),
@@ -114,6 +118,7 @@ def test_keys_stay_as_written() -> None:
         ("kinds: [a, c]", "kinds.1 must be one of a or b, but is c."),
         ("kinds: {a: b}", "kinds must be a list, but is a mapping."),
         ("pair: [1]", "pair must be a list of 2, but is a list of 1."),
+        ("kind: ''", 'kind must be one of a or b, but is the quoted text "".'),
         ("paths: ['']", 'paths.0 must be a path, but is the quoted text "".'),
         ("paths: null", "paths must be a list, but is null."),
         ("texts: {src: a}", "texts must be a list, but is a mapping."),
@@ -147,6 +152,15 @@ def test_one_sentence_with_file_line_key_value_and_what_is_allowed(text: str, se
         read(text)
     line = 3 if "\n" in text and "---" not in text and "? [" not in text else 2
     assert str(error.value) == f"r.yaml, line {line}: {sentence}"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t\u2003"])
+def test_a_name_is_not_blank(text: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(f"name: '{text}'")
+    assert (
+        str(error.value) == f'r.yaml, line 1: name must be a text that is not blank, but is the quoted text "{text}".'
+    )
 
 
 def test_a_bomb_of_aliases_is_refused() -> None:
@@ -309,7 +323,7 @@ inners = st.builds(
 periods = st.sampled_from(["1e", "500", "0.5e", "10Mt", "30m", "007", "1.5h"]).map(Period.parse)
 outers = st.builds(
     Outer,
-    name=st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    name=st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(str.strip),
     inner=inners,
     maybe=st.none() | inners,
     limit=st.none() | st.integers(1, 2**63 - 1),

@@ -88,6 +88,13 @@ def test_wrong_usage_is_one_sentence(
          "-o train.label_smoothing=1: train.label_smoothing must be at least 0 and below 1, but is 1."),
         (["tokenizer.vocab_size=-1"],
          "-o tokenizer.vocab_size=-1: tokenizer.vocab_size must be at least 5, but is -1."),
+        (["seed=9223372036854775808"],
+         "-o seed=9223372036854775808: seed must be at least 0 and at most 4294967295, but is 9223372036854775808."),
+        (["name=''"], "-o name='': name must be a text that is not blank, but is the quoted text \"\"."),
+        (["model_dir=''"], "-o model_dir='': model_dir must be a path, but is the quoted text \"\"."),
+        (["data.test.held_out.src=''"],
+         "-o data.test.held_out.src='': data.test.held_out.src must be a path, but is the quoted text \"\"."),
+        (["tokenizer.vocab_size=4"], "-o tokenizer.vocab_size=4: tokenizer.vocab_size must be at least 5, but is 4."),
         (["train.batch_tokens=0"], "-o train.batch_tokens=0: train.batch_tokens must be at least 1, but is 0."),
         (["tokenizer.alpha=0.1"],
          "-o tokenizer.alpha=0.1: tokenizer.alpha belongs to tokenizer.type unigram, but the type is word; bpe has "
