@@ -178,7 +178,7 @@ def encode_blocks(
                 "or with 1, which starts none."
             ) from None
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
 def in_order(
