@@ -169,9 +169,18 @@ class _Scoring:
 
 
 def load_evaluate_config(overrides: Sequence[str]) -> EvaluateConfig:
-    """The `evaluate` block without a recipe: defaults under `evaluate.KEY=VALUE` overrides."""
+    """The `evaluate` block without a recipe: defaults under `evaluate.KEY=VALUE` overrides.
+
+    Raises ConfigError where they promise scores: promises are of a recipe's test sets.
+    """
     tree: Tree = Block({}, Place("-o", Path.cwd()))
     for text in overrides:
         tree = override(tree, text, Path.cwd())
     assert isinstance(tree, Block)
-    return build(_Scoring, tree, SYNONYMS)[0].evaluate
+    scoring, origin = build(_Scoring, tree, SYNONYMS)
+    if scoring.evaluate.expect:
+        raise ConfigError(
+            f"{origin.cite('evaluate.expect')}evaluate.expect is of the test sets of a run: give the run folder, with "
+            "--check-expect, in place of files."
+        )
+    return scoring.evaluate

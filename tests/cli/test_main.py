@@ -60,6 +60,9 @@ def test_a_command_is_called_as_it_is_listed(name: str) -> None:
          "--ref and --tgt-lang go with --hyp; a run's recipe names its own (mt evaluate --help shows the options)."),
         (["evaluate", "--hyp", "a", "--check-expect"],
          "--check-expect and --checkpoint go with a run folder (mt evaluate --help shows the options)."),
+        (["evaluate", "--hyp", "a", "--ref", "b", "-o", "evaluate.expect.test.bleu.value=9"],
+         "-o evaluate.expect.test.bleu.value=9: evaluate.expect is of the test sets of a run: give the run folder, "
+         "with --check-expect, in place of files."),
         (["prepare", "absent.yaml"], "There is no file 'absent.yaml' ({here}/absent.yaml)."),
         (["translate", "absent"],
          "'absent' is not a run folder: there is no recipe.yaml in it ({here}/absent/recipe.yaml)."),
