@@ -23,7 +23,8 @@ def run_all(recipe: Path, *overrides: str) -> tuple[RunReport, list[str]]:
 
 def test_from_raw_text_to_scores_and_samples(tmp_path: Path) -> None:
     recipe = write_task(tmp_path)
-    report, _ = run_all(recipe)
+    report, said = run_all(recipe)
+    assert not any("up to date" in text for text in said)
     assert report.prepared.kept == 60
     assert report.trained.finished
     assert report.trained.state.update == 4
@@ -40,6 +41,7 @@ def test_from_raw_text_to_scores_and_samples(tmp_path: Path) -> None:
     assert again.samples == report.samples
     assert again.trained.state.update == 4
     assert any("is up to date" in text for text in said)
+    assert said.count("Translations of held_out are up to date.") == 1
 
 
 def test_a_changed_stage_and_those_after_it_are_done_again(tmp_path: Path) -> None:

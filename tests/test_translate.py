@@ -286,6 +286,10 @@ def test_tests_of_a_run_are_translated_once(tmp_path: Path) -> None:
     other = replace(recipe, decode=DecodeConfig(max_length=4))
     assert notices(other) == []
     assert notices(other) == up_to_date
+    stamp = files["one"].with_name("one.de.json")
+    for damaged in (b"", b"{", b"[]", b"\xff", b'{"model": 1}'):
+        stamp.write_bytes(damaged)
+        assert notices(other) == up_to_date[1:]
     files["two"].write_bytes(b"changed\n")
     assert notices(other) == up_to_date[:1]
     source.write_bytes(b"a b c\n")
