@@ -140,16 +140,19 @@ def test_text_that_is_trained_on_is_not_held_out(folder: Path) -> None:
     )
 
 
-def test_a_run_folder_that_cannot_be(folder: Path) -> None:
+def test_a_run_folder_that_cannot_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Faults 44 and 120: unusable output is noticed at the start."""
     (folder / "plain").write_text("")
     name = folder / "plain"
-    recipe = load_recipe(folder / "recipe.yaml", [f"model_dir={name}"])
+    monkeypatch.chdir(folder)
+    recipe = load_recipe("recipe.yaml", ["model_dir=plain"])
     assert refused(recipe) == (
-        f"-o model_dir={name}: model_dir: '{name}': it is a file, but must be a folder or absent."
+        f"-o model_dir=plain: model_dir: 'plain' ({name}): it is a file, but must be a folder or absent."
     )
-    recipe = load_recipe(folder / "recipe.yaml", [f"data.dir={name}/x"])
-    assert refused(recipe) == f"-o data.dir={name}/x: data.dir: '{name}/x': it cannot be made, {name} is a file."
+    recipe = load_recipe("recipe.yaml", ["data.dir=plain/x"])
+    assert (
+        refused(recipe) == f"-o data.dir=plain/x: data.dir: 'plain/x' ({name}/x): it cannot be made, {name} is a file."
+    )
 
 
 def test_a_protected_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
