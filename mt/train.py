@@ -23,7 +23,7 @@ from mt.events import Event, Notice, Progress
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
-from mt.training.checkpoint import Checkpoints
+from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
 from mt.training.final import DESCRIPTION, write_final
 from mt.training.log import EventLog
@@ -159,7 +159,8 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
         yield Notice(sentence)
     if checkpoint is not None:
         check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
-        trainer.state = restore(checkpoint, trainer.model, trainer.optimizer, trainer.generators)
+        file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
+        trainer.state = restore(checkpoint, trainer.model, trainer.optimizer, trainer.generators, file)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 

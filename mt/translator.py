@@ -164,14 +164,16 @@ def load(
         decode: settings of the search, in place of the recipe's.
 
     Raises:
-        RunError: there is no such run, model or checkpoint; ConfigError: no such device; DataError: damaged tokenizer.
+        RunError: there is no such run, model or checkpoint, or the recipe there is of another model.
+        ConfigError: no such device; DataError: damaged tokenizer.
     """
     folder = Path(run).expanduser()
     recipe = load_run_recipe(folder)
     place = finish(pick_device(device)) if isinstance(device, str) else device
     tokenizers = Tokenizers.load(folder / "tokenizer")
     model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
-    load_weights(model, read_tensors(weights_file(folder, checkpoint)))
+    file = weights_file(folder, checkpoint)
+    load_weights(model, read_tensors(file), file)
     return Translator(model.to(place), tokenizers, decode or recipe.decode, place)
 
 

@@ -238,6 +238,27 @@ def test_a_run_without_what_is_asked_for_is_refused(tmp_path: Path) -> None:
         load(tmp_path, device="cpu")
 
 
+def test_a_recipe_that_was_edited_to_another_model_is_noticed(tmp_path: Path) -> None:
+    run_folder(tmp_path, DATA)
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("  dim: 16\n", "  dim: 32\n"))
+    with pytest.raises(RunError) as raised:
+        load(tmp_path, device="cpu")
+    assert str(raised.value) == (
+        f"{tmp_path}/model.safetensors does not fit the run's recipe and tokenizer "
+        "('decoder.layers.0.feed_forward.inner.weight' has shape (32, 16) in it, but (32, 32) in the model): put back "
+        "the recipe.yaml and the tokenizer that it was trained with."
+    )
+
+
+def test_translation_does_not_need_what_the_description_says(tmp_path: Path) -> None:
+    run_folder(tmp_path, DATA)
+    assert not (tmp_path / "model.json").exists()
+    expected = texts(load(tmp_path, device="cpu").translate(NINE))
+    (tmp_path / "model.json").write_bytes(b"\xff{")
+    assert texts(load(tmp_path, device="cpu").translate(NINE)) == expected
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_an_absent_device_is_refused(tmp_path: Path) -> None:
     """Fault 117."""

@@ -1,4 +1,8 @@
-"""The final model of a run: the mean of the checkpoints that the recipe names, as one file in the run folder."""
+"""The final model of a run: the mean of the checkpoints that the recipe names, as one file in the run folder.
+
+Translation needs `model.safetensors` alone. `model.json` tells people what that is the mean of, and, by being there,
+that training came to its end; nothing reads what is in it.
+"""
 
 from __future__ import annotations
 

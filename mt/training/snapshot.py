@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -31,15 +32,18 @@ def restore(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     generators: Mapping[str, torch.Generator],
+    file: Path,
 ) -> TrainingState:
-    """Put a checkpoint back into a model, its optimiser and the generators, on whatever device they are.
+    """Put a checkpoint, whose weights are of `file`, back into a model, its optimiser and the generators.
+
+    All stay on the device that they are on.
 
     A generator that the checkpoint does not know, as on another kind of device, is left as it is.
 
     Raises:
         RunError: the checkpoint belongs to another model.
     """
-    load_weights(model, checkpoint.weights)
+    load_weights(model, checkpoint.weights, file)
     tensors = dict(checkpoint.optimizer)
     states = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_GENERATOR)}
     load_optimizer_tensors(optimizer, model, tensors)
@@ -49,19 +53,28 @@ def restore(
     return checkpoint.state
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy `weights` into `model`, whose own tying stays as it is.
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path) -> None:
+    """Copy `weights`, which are of `file`, into `model`, whose own tying stays as it is.
 
     Raises:
         RunError: names or shapes are not the model's; the sentence names the first of them.
     """
-    own = model.state_dict()
+    if difference := _difference(weights, model.state_dict()):
+        raise RunError(
+            f"{file} does not fit the run's recipe and tokenizer ({difference}): put back the recipe.yaml and the "
+            "tokenizer that it was trained with."
+        )
+    model.load_state_dict(dict(weights))
+
+
+def _difference(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
+    """The first difference between the tensors of a file and those of a model; '' where there is none."""
     for name in sorted({*own, *weights}):
         if name not in weights:
-            raise RunError(f"The saved weights lack '{name}': they belong to another model.")
+            return f"it lacks '{name}'"
         if name not in own:
-            raise RunError(f"The saved weights have '{name}', which the model does not have.")
-        if own[name].shape != weights[name].shape:
-            saved, wanted = tuple(weights[name].shape), tuple(own[name].shape)
-            raise RunError(f"The saved '{name}' has shape {saved}, but the model's has {wanted}: they differ in size.")
-    model.load_state_dict(dict(weights))
+            return f"the model has no '{name}'"
+        saved, wanted = tuple(weights[name].shape), tuple(own[name].shape)
+        if saved != wanted:
+            return f"'{name}' has shape {saved} in it, but {wanted} in the model"
+    return ""

@@ -48,7 +48,7 @@ def test_resumed_is_uninterrupted_bit_for_bit(tmp_path: Path) -> None:
     second = Training(seed=99)
     saved, _ = checkpoints.newest()
     assert saved is not None
-    second.state = restore(saved, second.model, second.optimizer, second.generators)
+    second.state = restore(saved, second.model, second.optimizer, second.generators, tmp_path)
     assert second.run(6) == expected[4:]
     assert second.state == whole.state
     assert torch.equal(second.first.weight, whole.first.weight)
@@ -65,5 +65,5 @@ def test_a_generator_that_was_not_saved_is_left_as_it_is(tmp_path: Path) -> None
     Checkpoints(tmp_path).save(take(first.state, first.model, first.optimizer, {}))
     second = Training(8)
     before = second.generators["data"].get_state()
-    restore(Checkpoints(tmp_path).load(0), second.model, second.optimizer, second.generators)
+    restore(Checkpoints(tmp_path).load(0), second.model, second.optimizer, second.generators, tmp_path)
     assert torch.equal(second.generators["data"].get_state(), before)

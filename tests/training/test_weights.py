@@ -31,7 +31,7 @@ def test_a_tied_tensor_is_stored_once_and_stays_tied(tmp_path: Path) -> None:
     saved, loaded = Tied(), Tied()
     write_tensors(path, saved.state_dict())
     assert path.stat().st_size < 2 * 50 * 8 * 4
-    load_weights(loaded, read_tensors(path))
+    load_weights(loaded, read_tensors(path), path)
     assert loaded.source.weight is loaded.target.weight is loaded.output.weight
     assert torch.equal(loaded.source.weight, saved.source.weight)
     optimizer = torch.optim.SGD(loaded.parameters(), lr=0.1)
@@ -50,6 +50,15 @@ def test_tied_tensors_read_from_a_file_are_one(tmp_path: Path) -> None:
         == tensors["target.weight"].data_ptr()
         == tensors["output.weight"].data_ptr()
     )
+
+
+def test_equal_weights_make_equal_files(tmp_path: Path) -> None:
+    """Several ties: neither their order nor that of the file's other entries is left to chance."""
+    torch.manual_seed(1)
+    tensors = {**Tied().state_dict(), **{f"more.{name}": tensor for name, tensor in Tied().state_dict().items()}}
+    for name in ("a", "b", "c"):
+        write_tensors(tmp_path / name, tensors)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == (tmp_path / "c").read_bytes()
 
 
 def test_equal_tensors_that_are_not_tied_stay_apart(tmp_path: Path) -> None:
@@ -145,20 +154,20 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[dict[str, Tensor], str]] = [
-    ({"weight": torch.ones(2, 3)}, "The saved weights lack 'bias': they belong to another model."),
-    (
-        {"weight": torch.ones(2, 3), "bias": torch.ones(2), "more": torch.ones(1)},
-        "The saved weights have 'more', which the model does not have.",
-    ),
+    ({"weight": torch.ones(2, 3)}, "it lacks 'bias'"),
+    ({"weight": torch.ones(2, 3), "bias": torch.ones(2), "more": torch.ones(1)}, "the model has no 'more'"),
     (
         {"weight": torch.ones(2, 4), "bias": torch.ones(2)},
-        "The saved 'weight' has shape (2, 4), but the model's has (2, 3): they differ in size.",
+        "'weight' has shape (2, 4) in it, but (2, 3) in the model",
     ),
 ]
 
 
-@pytest.mark.parametrize(("weights", "sentence"), WRONG)
-def test_weights_of_another_model_are_refused(weights: dict[str, Tensor], sentence: str) -> None:
+@pytest.mark.parametrize(("weights", "difference"), WRONG)
+def test_weights_of_another_model_are_refused(weights: dict[str, Tensor], difference: str) -> None:
     with pytest.raises(RunError) as caught:
-        load_weights(nn.Linear(3, 2), weights)
-    assert str(caught.value) == sentence
+        load_weights(nn.Linear(3, 2), weights, Path("run/model.safetensors"))
+    assert str(caught.value) == (
+        f"run/model.safetensors does not fit the run's recipe and tokenizer ({difference}): put back the recipe.yaml "
+        "and the tokenizer that it was trained with."
+    )
