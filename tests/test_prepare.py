@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import subprocess
+import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +23,9 @@ from mt.text.config import Filters, TokenizerConfig
 from mt.text.files import read_json
 from mt.text.folders import locked
 from tests.prepared import WORD, recipe_of, simple, write_pair
+from tests.tiny import write_task
 
+ROOT = Path(__file__).resolve().parents[1]
 SUBWORD = TokenizerConfig(vocab_size=60, soft_vocab_limit=True)
 
 
@@ -243,6 +247,33 @@ def test_workers_make_no_difference(tmp_path: Path) -> None:
     for recipe, workers in zip(recipes, (1, 2), strict=True):
         done(recipe, workers)
     assert contents(recipes[0].data_dir) == contents(recipes[1].data_dir)
+
+
+UNGUARDED = """\
+from mt.events import finish
+from mt.prepare import prepare
+from mt.recipe import load_recipe
+
+print("begun")
+print(finish(prepare(load_recipe("recipe.yaml"), workers=2)).kept)
+"""
+
+
+@pytest.mark.parametrize("name", ["script.py", "-"])
+def test_the_calling_program_is_not_run_by_workers(tmp_path: Path, name: str) -> None:
+    """Be it a script without a guard or one from standard input, of which there is no file."""
+    write_task(tmp_path)
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    ended = subprocess.run(
+        [sys.executable, name],
+        input=UNGUARDED,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("begun\n60\n", "", 0)
 
 
 def test_less_text_leaves_nothing_of_more(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from multiprocessing.connection import wait
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -161,15 +163,14 @@ def encode_blocks(
 ) -> Iterator[EncodedPairs]:
     """Encode pairs of blocks, in order, with the tokenizers saved in a folder; one worker is this process itself.
 
-    With more, the calling program must be importable (`if __name__ == "__main__":` around what it runs), as for all of
-    Python's multiprocessing. Raises `RunError` where a worker dies, and what a worker raises.
+    Raises `RunError` where a worker dies, and what a worker raises.
     """
     if workers == 1:
         loaded = Tokenizers.load(tokenizers)
         yield from (encoder(loaded, *pair) for pair in blocks)
         return
     context = multiprocessing.get_context("spawn")  # forking a process that runs threads, such as torch's, may hang
-    with ProcessPoolExecutor(workers, context, _start, (encoder, tokenizers)) as pool:
+    with _Pool(workers, context, _start, (encoder, tokenizers)) as pool:
         try:
             yield from in_order(pool, _encode, blocks, 2 * workers + 2)
         except BrokenProcessPool:
@@ -179,6 +180,22 @@ def encode_blocks(
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class _Pool(ProcessPoolExecutor):
+    """Its workers do not import the calling program, of which they need nothing.
+
+    Python's do: each runs a script anew that does not guard what it does by `if __name__ == "__main__":`.
+    """
+
+    def submit(self, work: Callable[..., Result], /, *args: Any, **options: Any) -> Future[Result]:
+        """As the executor does it; this may start a process, which is told of the main module that there is now."""
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            return super().submit(work, *args, **options)
+        finally:
+            sys.modules["__main__"] = main
 
 
 def in_order(
