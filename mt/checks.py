@@ -28,10 +28,17 @@ def check_recipe(recipe: Recipe, stage: str) -> None:
     check_folder(recipe, "model_dir", recipe.model_dir)
     if recipe.data.dir is not None:
         check_folder(recipe, "data.dir", recipe.data.dir)
-    if stage in ("train", "run") or (stage == "evaluate" and "bleu" in recipe.evaluate.metrics):
+    if computes_bleu(recipe, stage):
         tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)  # its package may be missing
     if stage == "prepare" or (stage == "run" and not can_fetch(recipe)):
         check_files(recipe)
+
+
+def computes_bleu(recipe: Recipe, stage: str) -> bool:
+    """Validation always does, whatever `train.metric` is; tests where `evaluate.metrics` has it."""
+    validates = stage in ("train", "run") and recipe.data.valid is not None
+    tests = stage in ("evaluate", "run") and bool(recipe.data.test)
+    return validates or (tests and "bleu" in recipe.evaluate.metrics)
 
 
 def can_fetch(recipe: Recipe) -> bool:
@@ -81,8 +88,8 @@ def check_ties(recipe: Recipe) -> None:
     tie = recipe.model.tie
     if tie in ("src_tgt", "all") and not recipe.tokenizer.shared:
         raise ConfigError(
-            f"{recipe.origin.cite('model.tie', 'tokenizer.shared')}model.tie {tie} makes the embeddings of source and target "
-            "one, but tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
+            f"{recipe.origin.cite('model.tie', 'tokenizer.shared')}model.tie {tie} makes the embeddings of source and "
+            "target one, but tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mt.checks import check_recipe
 from mt.config import key_paths
-from mt.errors import ConfigError, DataError, RunError
+from mt.errors import ConfigError, DataError, MissingExtraError, RunError
 from mt.models.config import PRESETS
 from mt.recipe import Recipe, effective, load_recipe, load_run_recipe, save_recipe, shipped_recipes
 from mt.synonyms import SYNONYMS
@@ -163,12 +163,48 @@ def test_a_protected_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-def test_a_missing_package_is_noticed_before_training(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+CHRF = "evaluate.metrics=[chrf]"
+NO_VALID, NO_TESTS = "data.valid=null", "data.test={}"
+
+
+@pytest.mark.parametrize(
+    ("stage", "overrides"),
+    [
+        ("train", ["train.metric=loss", CHRF]),  # validation computes BLEU, too
+        ("run", ["train.metric=loss", CHRF, NO_TESTS]),
+        ("run", [NO_VALID]),
+        ("evaluate", []),
+    ],
+)
+def test_a_missing_package_is_noticed_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overrides: list[str]
+) -> None:
     """Fault 120."""
     monkeypatch.setattr("mt.scoring.tokenizers.find_spec", lambda _: None)
-    recipe = load_recipe(folder / "recipe.yaml", ["data.tgt_lang=ja"])
-    with pytest.raises(Exception, match=r"needs an optional package: pip install 'mt-toolkit\[ja\]'"):
-        check_recipe(recipe, "train")
+    recipe = load_recipe(folder / "recipe.yaml", ["data.tgt_lang=ja", *overrides])
+    with pytest.raises(MissingExtraError) as error:
+        check_recipe(recipe, stage)
+    assert (
+        str(error.value) == "BLEU with the tokenizer ja-mecab needs an optional package: pip install 'mt-toolkit[ja]'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "overrides"),
+    [
+        ("prepare", []),
+        ("translate", []),
+        ("train", [NO_VALID]),
+        ("train", ["evaluate.tokenize=char"]),
+        ("run", [NO_VALID, CHRF]),
+        ("evaluate", [CHRF]),
+    ],
+)
+def test_a_package_is_not_asked_for_where_nothing_needs_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, stage: str, overrides: list[str]
+) -> None:
+    monkeypatch.setattr("mt.scoring.tokenizers.find_spec", lambda _: None)
+    check_recipe(load_recipe(folder / "recipe.yaml", ["data.tgt_lang=ja", *overrides]), stage)
 
 
 def test_extends_merges_deeply(folder: Path) -> None:

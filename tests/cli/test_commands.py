@@ -47,6 +47,18 @@ def test_a_promise_that_is_missed_is_exit_code_1(mt: Call, tiny_run: Path) -> No
     assert mt("evaluate", tiny_run, "--device", "cpu", "-o", promise).code == 0
 
 
+def test_a_missing_package_is_named_before_training(mt: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 120."""
+    monkeypatch.setattr("mt.scoring.tokenizers.find_spec", lambda _: None)
+    called = mt("train", write_task(tmp_path), "--device", "cpu", "-o", "data.tgt_lang=ko")
+    assert (called.code, called.out) == (2, "")
+    assert called.err.split("\n")[1:] == [
+        "Error: BLEU with the tokenizer ko-mecab needs an optional package: pip install 'mt-toolkit[ko]'.",
+        "",
+    ]
+    assert not (tmp_path / "run").exists()
+
+
 def test_json_is_all_there_is_on_standard_output(mt: Call, tiny_run: Path) -> None:
     """Fault 118."""
     called = mt("evaluate", tiny_run, "--json", "--device", "cpu")
