@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mt.errors import DataError
+from mt.text.codecs import CODECS
 from mt.text.files import read_lines
 
 
@@ -29,6 +30,21 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.fixture(params=COMPRESSORS)
 def compress(request: pytest.FixtureRequest) -> Callable[[bytes], bytes]:
     return COMPRESSORS[request.param]
+
+
+@pytest.mark.parametrize("text", ["BZh", "BZh9", "BZh91 is a word", "BZh0\nb", "(\u00b5/", "P*M"])
+def test_a_text_that_only_begins_like_an_archive_is_a_text(tmp_path: Path, text: str) -> None:
+    """Fault 19: no other format begins with bytes that a text in UTF-8 can begin with."""
+    (tmp_path / "text").write_text(text + "\n", encoding="utf-8", newline="\n")
+    assert list(read_lines(tmp_path / "text")) == text.split("\n")
+
+
+@pytest.mark.parametrize("magic", CODECS)
+def test_a_magic_without_an_archive_is_an_error(tmp_path: Path, magic: bytes) -> None:
+    """The whole first bytes of a format, by chance: an error that says so, never lines."""
+    (tmp_path / "text").write_bytes(magic + b" and then some text\n" * 10)
+    with pytest.raises(DataError, match=r"text is (damaged|cut off): "):
+        list(read_lines(tmp_path / "text"))
 
 
 def test_all_members_are_read(compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
