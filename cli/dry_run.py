@@ -10,7 +10,6 @@ from mt.recipe import Recipe
 def show(recipe: Recipe) -> None:
     """Print the effective recipe as YAML, and what training it would take."""
     from mt.estimate import estimate
-
     from mt.recipe import effective
 
     click.echo(effective(recipe), nl=False)
