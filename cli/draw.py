@@ -61,7 +61,7 @@ class Screen:
             self.label = event.label
             self.bar = _bar(event)
         self.bar.total = event.total
-        self.bar.set_postfix_str(event.detail, refresh=False)
+        self.bar.set_postfix_str(event.detail, refresh=event.done == self.bar.n)
         self.bar.update(event.done - self.bar.n)
 
     def say(self, line: str) -> None:
@@ -86,5 +86,11 @@ def _bar(event: Progress) -> tqdm[Any]:
     from tqdm import tqdm
 
     return tqdm(
-        desc=event.label, total=event.total, unit=f" {event.unit}", dynamic_ncols=True, file=sys.stderr, unit_scale=True
+        desc=event.label,
+        total=event.total,
+        initial=event.done,  # what was done before has no part in the speed
+        unit=f" {event.unit}",
+        unit_scale=True,
+        dynamic_ncols=True,
+        file=sys.stderr,
     )

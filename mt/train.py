@@ -28,7 +28,7 @@ from mt.training.config import TrainConfig
 from mt.training.final import DESCRIPTION, write_final
 from mt.training.log import EventLog
 from mt.training.loop import Saved, StepDone, Stopped, Trainer, Validated
-from mt.training.meter import Meter, Trained, expected_updates
+from mt.training.meter import Meter, expected_updates
 from mt.training.precision import Precision
 from mt.training.resume import check_corpus, check_resume
 from mt.training.run_folder import LOG, clear, locked
@@ -181,14 +181,16 @@ def _watch(trainer: Trainer, log: EventLog) -> Generator[Event, None, Stopped]:
                 log.write("trained", asdict(means))
                 yield means
             before = event.state
-            yield _progress(event.state, trainer.config, means)
+            detail = f"loss {means.loss:.3f}, {means.tokens_per_second:,.0f} tokens/s"
+            yield _progress(event.state, trainer.config, detail)
+        elif isinstance(event, Progress):
+            yield _progress(trainer.state, trainer.config, f"{event.label}: {event.done} of {event.total} {event.unit}")
         else:
             log.write(*_logged(event))
             yield event
 
 
-def _progress(state: TrainingState, config: TrainConfig, means: Trained) -> Progress:
-    detail = f"loss {means.loss:.3f}, {means.tokens_per_second:,.0f} tokens/s"
+def _progress(state: TrainingState, config: TrainConfig, detail: str) -> Progress:
     return Progress("training", state.update, expected_updates(state, config), "updates", detail)
 
 

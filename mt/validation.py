@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import torch
 from mt.data.batching import Batch
 from mt.data.store import Store
 from mt.data.training_data import batches_of
+from mt.events import Event, Progress
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import Loss
 from mt.recipe import Recipe
@@ -20,6 +21,8 @@ from mt.training.precision import Precision
 from mt.translate import Translator
 
 METRICS = ("bleu", "chrf")
+WINDOW = 256
+"""Lines translated between two signs of life: a model that has not learnt to end takes its time for each."""
 FOLDER = "validations"
 
 
@@ -44,11 +47,16 @@ class Validation:
         decode = replace(recipe.decode, beam_size=recipe.train.valid_beam_size, n_best=1)
         self.translator = Translator(model, store.tokenizers, decode, precision.device)
 
-    def __call__(self, update: int) -> dict[str, float]:
+    def __call__(self, update: int) -> Generator[Event, None, dict[str, float]]:
         """The scores at `update`: loss in nats a target token, without smoothing; BLEU and chrF of the translations."""
+        yield Progress("validating", 0, len(self.sources))
         with torch.inference_mode():
             loss = self._loss()
-        texts = [translation.text for translation in self.translator.translate(self.sources)]
+        texts: list[str] = []
+        for start in range(0, len(self.sources), WINDOW):
+            window = self.translator.translate_window(self.sources[start : start + WINDOW])
+            texts += [translation.text for translation in window]
+            yield Progress("validating", len(texts), len(self.sources))
         write_text(self.path(update), "".join(text + "\n" for text in texts))
         return {"loss": loss, **{name: _value(scorer, texts) for name, scorer in self.scorers.items()}}
 

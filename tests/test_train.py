@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from mt.errors import DataError, RunError
-from mt.events import Event, Notice, finish
+from mt.events import Event, Notice, Progress, finish
 from mt.prepare import prepare
 from mt.recipe import Recipe, load_recipe
 from mt.scoring.metrics import score
@@ -233,6 +233,18 @@ class TestValidation:
         assert report.state.scores["chrf"] > 0
         for metric in ("bleu", "chrf"):
             assert report.state.scores[metric] == pytest.approx(score(kept, references, metric).value, abs=1e-6)
+
+    def test_says_how_far_it_is(self, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("mt.validation.WINDOW", 4)
+        recipe = recipe_of(task, str(tmp_path / "run"), "train.max_steps=3", "train.valid_every=2")
+        events: list[Event] = []
+        finish(train(recipe), events.append)
+        progress = [event for event in events if isinstance(event, Progress) and "validating" in event.detail]
+        assert progress == [
+            Progress("training", update, 3, "updates", f"validating: {done} of 6 lines")
+            for update in (2, 3)
+            for done in (0, 4, 6)
+        ]
 
     def test_loss_does_not_depend_on_the_batch_size(self, task: Path, tmp_path: Path) -> None:
         """Fault 50."""

@@ -93,7 +93,7 @@ class Trainer:
     optimizer: torch.optim.Optimizer
     schedule: Schedule
     data: TrainingBatches
-    validate: Callable[[int], dict[str, float]] | None
+    validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None
     """Update number -> scores of the model as it stands; must draw from no generator of the training."""
     checkpoints: Checkpoints
     config: TrainConfig
@@ -178,7 +178,7 @@ class Trainer:
         before = self.state
         self.model.eval()
         try:
-            scores = self.validate(self.state.update)
+            scores = yield from self.validate(self.state.update)
         finally:
             self.model.train()
         self._advance(self.state.after_validation(scores))

@@ -54,6 +54,21 @@ def test_on_a_terminal_there_are_bars(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert capsys.readouterr().out == ""
 
 
+def test_a_bar_tells_at_once_what_goes_on_while_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a resumed training, whose earlier updates do not count for its speed."""
+
+    def training() -> Generator[Event, None, None]:
+        yield Progress("training", 5000, 9000, "updates", "loss 3.2")
+        yield Progress("training", 5001, 9000, "updates", "loss 3.1")
+        for done in range(3):
+            yield Progress("training", 5001, 9000, "updates", f"validating: {done} of 2 lines")
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    draw(training())
+    assert all(f"validating: {done} of 2 lines" in terminal.getvalue() for done in range(3))
+
+
 def test_without_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import torch
 
 from mt.data.batching import Batch, collate
 from mt.errors import RunError
-from mt.events import Event, finish
+from mt.events import Event, Progress, finish
 from mt.models.config import ModelConfig, StackConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
@@ -57,7 +57,7 @@ def make_trainer(
     config: TrainConfig = CONFIG,
     dropout: float = 0.0,
     loss: Callable[[EncoderDecoder, Batch], Loss] = CROSS_ENTROPY,
-    validate: Callable[[int], dict[str, float]] | None = None,
+    validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None = None,
 ) -> tuple[Trainer, EncoderDecoder]:
     torch.manual_seed(1)
     one = StackConfig(layers=1)
@@ -149,7 +149,9 @@ def test_dropout_is_off_in_validation_and_on_again_after_it(tmp_path: Path) -> N
     """Fault 70."""
     modes: list[bool] = []
 
-    def validate(_: int) -> dict[str, float]:
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        modes.append(trainer.model.training)
+        yield Progress("validating", 1)
         modes.append(trainer.model.training)
         return {"loss": 1.0}
 
@@ -157,13 +159,14 @@ def test_dropout_is_off_in_validation_and_on_again_after_it(tmp_path: Path) -> N
     for event in trainer.run():
         if isinstance(event, Validated | StepDone):
             modes.append(trainer.model.training)
-    assert modes == [True, False, True] * 8
+    assert modes == [True, False, False, True] * 8
 
 
 def test_a_crash_in_validation_leaves_the_model_training(tmp_path: Path) -> None:
     """Fault 70."""
 
-    def validate(_: int) -> dict[str, float]:
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
         raise ValueError("no disk")
 
     trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=validate)
@@ -172,10 +175,30 @@ def test_a_crash_in_validation_leaves_the_model_training(tmp_path: Path) -> None
     assert model.training
 
 
+def test_an_interrupted_validation_leaves_the_model_training(tmp_path: Path) -> None:
+    """Fault 70."""
+
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        raise AssertionError("goes on")
+
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=validate)
+    events = trainer.run()
+    while not isinstance(next(events), Progress):
+        pass
+    events.close()
+    assert model.training
+
+
 def test_each_new_best_is_saved(tmp_path: Path) -> None:
     """Fault 56: the best checkpoint is kept, however old; of equal values the earlier."""
     values = iter([3.0, 2.0, 2.0, float("nan"), 2.5, 1.0, 4.0, 5.0])
-    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=lambda _: {"loss": next(values)})
+
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        return {"loss": next(values)}
+
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), validate=validate)
     events: list[Event] = []
     finish(trainer.run(), events.append)
     assert [event.is_best for event in events if isinstance(event, Validated)] == [
