@@ -46,14 +46,22 @@ def mt(capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
-def shell(
-    *arguments: object, stdin: bytes = b"", environment: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[bytes]:
-    """Call `mt` in a process of its own."""
+def start(*arguments: object, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
+    """Call `mt` in a process of its own, and let it run."""
     command = [sys.executable, "-m", "mt", *map(str, arguments)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHON"))}
     settings = {**inherited, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(environment or {})}
-    return subprocess.run(command, input=stdin, capture_output=True, env=settings, check=False)
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=settings)
+
+
+def shell(
+    *arguments: object, stdin: bytes = b"", environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Call `mt` in a process of its own, and wait for its end."""
+    with start(*arguments, environment=environment) as process:
+        out, err = process.communicate(stdin)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture(scope="session")
