@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-# Before torch is imported, here and in the processes that tests start: on tiny shapes a second thread only costs, and on
-# a busy machine the threads of several processes wait for one another.
+# Before torch is imported, here and in the processes that tests start: on tiny shapes a second thread only costs, and
+# on a busy machine the threads of several processes wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
