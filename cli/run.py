@@ -11,6 +11,7 @@ from cli import options
 from cli.codes import INTERRUPTED, MISSED
 from cli.draw import draw
 from cli.training import stoppable, training_lines
+from mt.errors import plural
 
 if TYPE_CHECKING:
     from mt.pipeline import RunReport
@@ -69,7 +70,7 @@ def _lines(report: RunReport) -> list[str]:
 
     lines = [] if report.evaluation is None else [table(report.evaluation)]
     if report.samples:
-        lines.append(f"\n{len(report.samples)} held-out samples")
+        lines.append(f"\n{len(report.samples)} held-out {plural(len(report.samples), 'sample')}")
     for sample in report.samples:
         lines.append(
             f"\nsource       {sample.source}\nreference    {sample.reference}\ntranslation  {sample.translation}"

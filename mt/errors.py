@@ -1,10 +1,15 @@
-"""The errors that a person can mend, each one sentence: what, where, what is allowed, what to do.
+"""The errors that a person can mend, each one sentence (what, where, what is allowed, what to do); and its grammar.
 
 Whatever raises `MtError` has left nothing half-written. The command line prints the sentence and exits with
 `exit_code`; a traceback means a fault of this project, never of its input.
 """
 
 from __future__ import annotations
+
+
+def plural(number: int, noun: str) -> str:
+    """The form of `noun` that goes with `number`."""
+    return noun if number == 1 else f"{noun}s"
 
 
 class MtError(Exception):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mt.errors import ConfigError, DataError
+from mt.errors import ConfigError, DataError, plural
 from mt.events import Event, Notice, Progress
 from mt.recipe import Recipe
 from mt.scoring.checks import strange, strange_references
@@ -108,7 +108,8 @@ def _evaluate(
             yield Notice(sentence)
     scored = yield from _score(systems, sets, config, tgt_lang)
     compared = len(systems) > 1 and config.paired in TESTS
-    paired = f"paired {config.paired}, {config.trials} trials, seed {config.seed}" if compared else ""
+    trials = f"{config.trials} {plural(config.trials, 'trial')}"
+    paired = f"paired {config.paired}, {trials}, seed {config.seed}" if compared else ""
     return TestResult(name, len(sets[0]), tuple(str(path) for path in references), scored, paired)
 
 
@@ -132,7 +133,7 @@ def _check_lengths(systems: Sequence[_Text], references: Sequence[_Text]) -> Non
 
 
 def _count(text: _Text) -> str:
-    return f"{len(text.lines)} line{'' if len(text.lines) == 1 else 's'}"
+    return f"{len(text.lines)} {plural(len(text.lines), 'line')}"
 
 
 def _score(

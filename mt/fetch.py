@@ -19,7 +19,7 @@ from mt.corpora.parts import Parts, Texts
 from mt.corpora.phrases import generate_phrases
 from mt.corpora.split import PARTS, SentencePair, read_table, split_pairs
 from mt.data.config import Download, Generate, Split
-from mt.errors import ConfigError, DataError
+from mt.errors import ConfigError, DataError, plural
 from mt.events import Event, Notice
 from mt.recipe import Recipe
 from mt.text.files import read_lines, sha256_of
@@ -142,8 +142,8 @@ def _split(recipe: Recipe, split: Split) -> Work:
     kept = sum(len(cut[part]) for part in PARTS)
     parts.write(_texts(cut), _split_settings(split))
     yield Notice(
-        f"{split.tsv}: {len(table)} lines; left out {len(table) - len(whole)} with an empty side and "
-        f"{len(whole) - kept} repeated; {_sizes(cut)}."
+        f"{split.tsv}: {len(table)} {plural(len(table), 'line')}; left out {len(table) - len(whole)} with an empty "
+        f"side and {len(whole) - kept} repeated; {_sizes(cut)}."
     )
     return _fetched(parts, "split")
 
@@ -171,8 +171,9 @@ def _generate(recipe: Recipe, generate: Generate) -> Work:
     parts.write(_texts(cut), made_from)
     left_out = "".join(f", {count} of kind {kind}" for kind, count in sorted(phrases.unsayable.items()))
     yield Notice(
-        f"Generated {data.src_lang}-{data.tgt_lang} phrases: {_sizes(cut)}; left out {phrases.ambiguous} sources with "
-        f"two translations{left_out and ', and for want of words in one language' + left_out[1:]}."
+        f"Generated {data.src_lang}-{data.tgt_lang} phrases: {_sizes(cut)}; left out {phrases.ambiguous} "
+        f"{plural(phrases.ambiguous, 'source')} with two translations"
+        f"{left_out and ', and for want of words in one language' + left_out[1:]}."
     )
     return _fetched(parts, "generated")
 

@@ -25,7 +25,7 @@ from mt.data.preparation import REPORT, Preparation
 from mt.data.report import PrepareReport, warnings
 from mt.data.sampling import sample_lines
 from mt.data.store import MANIFEST, Store
-from mt.errors import DataError, MtError
+from mt.errors import DataError, MtError, plural
 from mt.events import Event, Notice, Progress
 from mt.recipe import Recipe
 from mt.text.corpus import read_pair_blocks
@@ -143,7 +143,7 @@ def _count(recipe: Recipe) -> Generator[Event, None, list[int]]:
 def _learn(recipe: Recipe, total: int) -> Generator[Event, None, Tokenizers]:
     config = recipe.tokenizer
     lines = min(total, config.sample_size)
-    yield Notice(f"learning a {config.type} vocabulary from {lines} of {total} lines a side")
+    yield Notice(f"learning a {config.type} vocabulary from {lines} of {total} {plural(total, 'line')} a side")
     sides = [[text.src for text in recipe.data.train], [text.tgt for text in recipe.data.train]]
     samples = [sample_lines(paths, total, config.sample_size) for paths in sides]
     origins = [", ".join(map(str, paths)) for paths in sides]

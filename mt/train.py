@@ -18,7 +18,7 @@ from mt.checks import check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import TrainingData, over_budget
-from mt.errors import RunError
+from mt.errors import RunError, plural
 from mt.events import Event, Notice, Progress
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
@@ -85,9 +85,9 @@ def train(
 
 
 def _description(recipe: Recipe, trainer: Trainer) -> str:
-    parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
+    parameters, pairs = sum(parameter.numel() for parameter in trainer.model.parameters()), len(trainer.data)
     return (
-        f"Training {recipe.name}: {parameters:,} parameters, {len(trainer.data):,} pairs, "
+        f"Training {recipe.name}: {parameters:,} parameters, {pairs:,} {plural(pairs, 'pair')}, "
         f"{trainer.precision.name} products, seed {recipe.seed}."
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from mt.errors import ConfigError
+from mt.errors import ConfigError, plural
 
 LARGEST = 1_000_000  # bytes; more is no recipe, but a corpus given by mistake
 DEEPEST = 20  # levels; recipes need five
@@ -230,7 +230,10 @@ def _set(tree: Tree | None, parts: list[str], value: Tree, place: Place) -> Tree
     if isinstance(tree, Items):
         values = list(tree.values)
         if not head.isdecimal() or int(head) >= len(values):
-            raise ConfigError(f"{place}: '{head}' is not one of the {len(values)} items of this list, counted from 0.")
+            raise ConfigError(
+                f"{place}: '{head}' is no number of an item: this list has {len(values)} "
+                f"{plural(len(values), 'item')}, counted from 0."
+            )
         values[int(head)] = _set(values[int(head)], rest, value, place)
         return Items(tuple(values), tree.place)
     block = tree if isinstance(tree, Block) else Block({}, place)

@@ -132,7 +132,7 @@ def test_compressed_text_is_read_to_its_end(tmp_path: Path) -> None:
 def test_duplicates_are_those_of_pairs(tmp_path: Path) -> None:
     """Fault 20."""
     recipe = simple(tmp_path, b"a\na\na\nb\n", b"x\ny\nx\nx\n", dedup=True)
-    assert done(recipe).dropped == {"duplicate pairs": 1}
+    assert done(recipe).dropped == {"duplicate": 1}
     assert pairs(recipe) == [("a", "x"), ("a", "y"), ("b", "x")]
 
 
@@ -142,13 +142,13 @@ def test_duplicates_are_found_across_corpora_and_blocks(tmp_path: Path) -> None:
     corpora = write_pair(tmp_path, src, src, "one"), write_pair(tmp_path, b"a1\nnew\n", b"a1\nneu\n", "two")
     report = done(recipe_of(tmp_path, *corpora, tokenizer=replace(WORD, vocab_size=9000), dedup=True))
     assert [(corpus.name, corpus.read, corpus.dropped) for corpus in report.corpora] == [
-        ("one.src", 9000, {"duplicate pairs": 4000}),
-        ("two.src", 2, {"duplicate pairs": 1}),
+        ("one.src", 9000, {"duplicate": 4000}),
+        ("two.src", 2, {"duplicate": 1}),
     ]
     assert str(report).splitlines()[:3] == [
-        "5001 of 9002 pairs left: 4001 duplicate pairs",
-        "  one.src: 5000 of 9000 pairs left: 4000 duplicate pairs",
-        "  two.src: 1 of 2 pairs left: 1 duplicate pairs",
+        "5001 of 9002 pairs left: 4001 duplicate",
+        "  one.src: 5000 of 9000 pairs left: 4000 duplicate",
+        "  two.src: 1 of 2 pairs left: 1 duplicate",
     ]
 
 
@@ -398,7 +398,7 @@ def test_nothing_left_is_said_with_counts(tmp_path: Path) -> None:
     """Fault 46."""
     with pytest.raises(DataError) as error:
         done(simple(tmp_path, b"a b c\n", b"x\n", filters=Filters(max_length=1)))
-    assert str(error.value) == "0 of 1 pairs left: 1 too long; nothing is left to train on: loosen data.filters."
+    assert str(error.value) == "0 of 1 pair left: 1 too long; nothing is left to train on: loosen data.filters."
     assert list((tmp_path / "run").iterdir()) == []
 
 

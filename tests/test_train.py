@@ -293,7 +293,7 @@ class TestEnds:
     def test_patience_ends_a_training_that_gets_no_better(self, task: Path, tmp_path: Path) -> None:
         ends = ["train.max_steps=null", "train.patience=2", "train.valid_every=1", "train.lr=1e-30"]
         report = finish(train(recipe_of(task, str(tmp_path / "run"), *ends, "train.schedule.init=0")))
-        assert (report.reason, report.state.update) == ("no better loss in 2 validations", 3)
+        assert (report.reason, report.state.update) == ("train.patience 2 reached without a better loss", 3)
 
     def test_the_final_model_is_the_mean_of_the_last_checkpoints(self, task: Path, tmp_path: Path) -> None:
         average = ["train.valid_every=3", "train.save_every=3", "train.keep_last=3", "train.average={of: last, n: 3}"]

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from mt.data.config import Split
-from mt.errors import DataError
+from mt.errors import DataError, plural
 from mt.text.files import read_lines
 
 SentencePair = tuple[str, str]
@@ -85,7 +85,7 @@ def _take(
             left.append(group)
     if len(taken) < size:
         raise DataError(
-            f"The {part} part should have {size} pairs, but only {len(taken)} can be set apart without sharing a "
-            "sentence with the others; ask for fewer."
+            f"The {part} part should have {size} {plural(size, 'pair')}, but only {len(taken)} can be set apart "
+            "without sharing a sentence with the others; ask for fewer."
         )
     return taken, left

@@ -15,7 +15,7 @@ from typing import BinaryIO, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mt.errors import DataError
+from mt.errors import DataError, plural
 
 MAGIC = b"mt-data\n"
 VERSION = 1
@@ -119,7 +119,9 @@ def map_part(path: Path, part: str, corpus: str, size: int) -> NDArray[np.generi
     except OSError:
         raise DataError(f"{path} is missing; run mt prepare again.") from None
     if actual != size:
-        raise DataError(f"{path} has {actual} bytes where its manifest says {size}; run mt prepare again.")
+        raise DataError(
+            f"{path} has {actual} {plural(actual, 'byte')} where its manifest says {size}; run mt prepare again."
+        )
     with path.open("rb") as file:
         raw = file.read(HEADER.itemsize)
     if len(raw) < HEADER.itemsize or not raw.startswith(MAGIC):

@@ -61,7 +61,7 @@ class Preparation:
         with SplitWriter(self.folder, "train", self.tokenizers, self.corpus, self.resamples) as writer:
             for block in encode_blocks(encoder, self.folder / "tokenizer", blocks, workers):
                 if self.data.dedup and (repeated := block.keep(seen.add(block.keys))):
-                    block.dropped["duplicate pairs"] = repeated
+                    block.dropped["duplicate"] = repeated
                 writer.append(block)
                 self._count(block, totals)
                 yield Progress("encoding", self.report.read, sum(totals))

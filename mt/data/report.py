@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mt.data.encoding import SideCounts
+from mt.errors import plural
 
 SHOWN = 40
 """Most left-out characters that the text lists; report.json has all."""
@@ -59,7 +60,8 @@ class SideReport:
         """The report in words."""
         counts = self.counts
         said = [
-            f"{side}: {counts.pieces} pieces in {counts.lines} lines, vocabulary of {self.vocab_size}, "
+            f"{side}: {counts.pieces} {plural(counts.pieces, 'piece')} in {counts.lines} "
+            f"{plural(counts.lines, 'line')}, vocabulary of {self.vocab_size}, "
             f"{counts.unknown} unknown ({self.unknown_rate:.3%})"
         ]
         if counts.left_out:
@@ -161,7 +163,7 @@ class PrepareReport:
 def left(kept: int, read: int, dropped: dict[str, int]) -> str:
     """How many pairs are left, and how many went for which reason."""
     reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items())
-    return f"{kept} of {read} pairs left" + (f": {reasons}" if reasons else "")
+    return f"{kept} of {read} {plural(read, 'pair')} left" + (f": {reasons}" if reasons else "")
 
 
 def warnings(report: PrepareReport) -> list[str]:

@@ -132,7 +132,7 @@ class TrainingData:
 def _check_reached(epoch: int, skip: int, batches: int | None) -> None:
     if batches is not None and batches <= skip:
         raise DataError(
-            f"Epoch {epoch + 1} has {batches} batches, so training cannot go on after batch {skip} of it: "
+            f"Epoch {epoch + 1} ends with batch {batches}, so training cannot go on after batch {skip} of it: "
             "corpus, seed or train.batch_tokens changed."
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mt.errors import ConfigError, DataError
+from mt.errors import ConfigError, DataError, plural
 from mt.scoring import formulas
 from mt.scoring.formulas import FloatArray
 from mt.scoring.tokenizers import DEFAULT, tokenizer_for
@@ -197,9 +197,8 @@ def _check_references(references: References) -> int:
     if counts == {0}:
         raise DataError("There is nothing to score: the references have no lines.")
     if len(counts) > 1:
-        raise DataError(
-            f"The reference sets differ in length: {', '.join(str(len(lines)) for lines in references)} lines."
-        )
+        found = ", ".join(str(len(lines)) for lines in references)
+        raise DataError(f"The reference sets differ in their numbers of lines: {found}.")
     for number, lines in enumerate(zip(*references, strict=True), start=1):
         if all(line is None for line in lines):
             raise DataError(f"Line {number} has no reference at all; an empty reference is an empty line, not None.")
@@ -210,4 +209,8 @@ def _check_hypotheses(hypotheses: Sequence[str], lines: int) -> None:
     if isinstance(hypotheses, str):
         raise DataError("Hypotheses must be a list of lines, not one string.")
     if len(hypotheses) != lines:
-        raise DataError(f"There are {len(hypotheses)} hypotheses, but each reference set has {lines} lines.")
+        count = len(hypotheses)
+        raise DataError(
+            f"The translations have {count} {plural(count, 'line')}, but each reference set has {lines} "
+            f"{plural(lines, 'line')}."
+        )

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from mt.errors import DataError
+from mt.errors import DataError, plural
 from mt.text.files import BLOCK_LINES, Block, read_blocks
 
 
@@ -36,6 +36,6 @@ def read_pair_blocks(src: Path, tgt: Path, lines: int = BLOCK_LINES) -> Iterator
             yield blocks[0], blocks[1]
     if uneven:
         raise DataError(
-            f"{src} has {counts[0]} lines and {tgt} has {counts[1]}; line k of one must translate line k of the "
-            "other, so the numbers must be equal."
+            f"{src} has {counts[0]} {plural(counts[0], 'line')} and {tgt} has {counts[1]}; line k of one must "
+            "translate line k of the other, so the numbers must be equal."
         )

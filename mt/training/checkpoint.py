@@ -22,7 +22,7 @@ from typing import Any
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mt.errors import RunError
+from mt.errors import RunError, plural
 from mt.text.files import sha256_of
 from mt.training.state import HIGHER_IS_BETTER, TrainingState
 from mt.training.weights import read_tensors, write_tensors
@@ -213,6 +213,8 @@ def _check_file(path: Path, expected: Mapping[str, Any]) -> None:
         raise DamagedError(f"{path.parent} is damaged: {path.name} is missing.")
     size = path.stat().st_size
     if size != expected["bytes"]:
-        raise DamagedError(f"{path.parent} is damaged: {path.name} has {size} bytes, but had {expected['bytes']}.")
+        raise DamagedError(
+            f"{path.parent} is damaged: {path.name} has {size} {plural(size, 'byte')}, but had {expected['bytes']}."
+        )
     if sha256_of(path) != expected["sha256"]:
         raise DamagedError(f"{path.parent} is damaged: {path.name} was changed after it was written.")

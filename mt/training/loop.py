@@ -199,7 +199,7 @@ class Trainer:
             f"train.max_steps {config.max_steps} reached": config.max_steps and state.update >= config.max_steps,
             f"train.max_epochs {config.max_epochs} reached": config.max_epochs and state.epoch >= config.max_epochs,
             f"train.max_time {config.max_time} reached": config.max_time and state.seconds >= config.max_time.value,
-            f"no better {config.metric} in {config.patience} validations": config.patience
+            f"train.patience {config.patience} reached without a better {config.metric}": config.patience
             and state.bad_validations >= config.patience,
         }
         for reason, reached in ends.items():

@@ -163,7 +163,7 @@ def test_a_place_that_the_epoch_does_not_have_is_refused(
     with pytest.raises(DataError) as caught:
         next(training.epoch(0, batches))
     assert str(caught.value) == (
-        f"Epoch 1 has {batches} batches, so training cannot go on after batch {batches} of it: "
+        f"Epoch 1 ends with batch {batches}, so training cannot go on after batch {batches} of it: "
         "corpus, seed or train.batch_tokens changed."
     )
     assert threads() == 0

@@ -121,13 +121,13 @@ def test_several_references() -> None:
 def test_references_in_the_wrong_shape() -> None:
     """Fault 95."""
     hyp = ["the dog bit the man", "it was not surprising", "yes"]
-    with pytest.raises(DataError, match=r"^There are 3 hypotheses, but each reference set has 1 lines\.$"):
+    with pytest.raises(DataError, match=r"^The translations have 3 lines, but each reference set has 1 line\.$"):
         score(hyp, [[line] for line in hyp], "bleu")
     with pytest.raises(DataError, match=r"^References must be a list of reference sets"):
         score(hyp, hyp, "bleu")
     with pytest.raises(DataError, match=r"^References must be a list of reference sets"):
         score(hyp, [], "bleu")
-    with pytest.raises(DataError, match=r"^The reference sets differ in length: 3, 2 lines\.$"):
+    with pytest.raises(DataError, match=r"^The reference sets differ in their numbers of lines: 3, 2\.$"):
         score(hyp, [hyp, hyp[:2]], "bleu")
     with pytest.raises(DataError, match=r"^Hypotheses must be a list of lines, not one string\.$"):
         score("yes", [hyp], "bleu")

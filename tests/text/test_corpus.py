@@ -20,15 +20,23 @@ def test_carriage_returns_do_not_shift_pairs(tmp_path: Path) -> None:
     assert pairs == [Pair("a b\rc d", "x"), Pair("e f", "y")]
 
 
-@pytest.mark.parametrize(("src", "tgt", "counts"), [(b"a\nb\nc\n", b"x\ny\n", (3, 2)), (b"a\nb\nc\n", b"", (3, 0))])
+@pytest.mark.parametrize(
+    ("src", "tgt", "counts", "other"),
+    [
+        (b"a\nb\nc\n", b"x\ny\n", "3 lines", 2),
+        (b"a\nb\nc\n", b"", "3 lines", 0),
+        (b"a\n", b"x\ny\n", "1 line", 2),
+        (b"", b"x\n", "0 lines", 1),
+    ],
+)
 def test_unequal_numbers_of_lines_are_refused_with_both(
-    tmp_path: Path, src: bytes, tgt: bytes, counts: tuple[int, int]
+    tmp_path: Path, src: bytes, tgt: bytes, counts: str, other: int
 ) -> None:
     """Fault 14."""
     with pytest.raises(DataError) as error:
         list(read_pairs(*pair_of_files(tmp_path, src, tgt)))
     assert str(error.value) == (
-        f"{tmp_path / 's'} has {counts[0]} lines and {tmp_path / 't'} has {counts[1]}; line k of one must translate "
+        f"{tmp_path / 's'} has {counts} and {tmp_path / 't'} has {other}; line k of one must translate "
         "line k of the other, so the numbers must be equal."
     )
 
