@@ -20,6 +20,7 @@ from mt.errors import DataError
 from mt.text.codecs import decompressed
 
 BLOCK_LINES = 4096
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\r"))
 
 
 @dataclass(frozen=True)
@@ -116,24 +117,40 @@ def _text_bytes(path: Path) -> Iterator[bytes]:
     first = b""
     while len(first) < 4096 and (chunk := next(chunks, b"")):
         first += chunk
-    if name := _wide_encoding(first[:4096]):
-        raise DataError(f"{path} is {name} text; convert it to UTF-8 (iconv -f {name} -t UTF-8).")
+    refuse_wide(path, first)
     yield first
     yield from chunks
 
 
+def refuse_wide(path: Path, start: bytes) -> None:
+    """Raise `DataError` where the file that begins with `start` is UTF-16 or UTF-32."""
+    if name := _wide_encoding(start[:4096]):
+        raise DataError(f"{path} is {name} text; convert it to UTF-8 (iconv -f {name} -t UTF-8).")
+
+
 def _wide_encoding(start: bytes) -> str | None:
-    """Name UTF-16 or UTF-32 by the byte order mark, or by NUL bytes where Latin text in those encodings has them."""
+    """Name UTF-16 or UTF-32 by the byte order mark, or by NUL bytes where Latin text in those encodings has them.
+
+    In UTF-16 of other alphabets, such as Cyrillic, every second byte is some control character.
+    """
     if start.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
         return "UTF-32"
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
     nuls = [start[k::4].count(0) * 4 / max(len(start), 1) > 0.6 for k in range(4)]
-    if len(start) < 8 or sum(nuls) < 2:
+    if len(start) < 8 or all(nuls):
         return None
-    return {(True, False, True, False): "UTF-16BE", (False, True, False, True): "UTF-16LE"}.get(
-        (nuls[0], nuls[1], nuls[2], nuls[3]), "UTF-32" if sum(nuls) == 3 else None
-    )
+    if sum(nuls) == 3:
+        return "UTF-32"
+    controls = _mostly_controls(start[::2]), _mostly_controls(start[1::2])
+    if (nuls[1] and nuls[3]) or controls == (False, True):
+        return "UTF-16LE"
+    return "UTF-16BE" if (nuls[0] and nuls[2]) or controls == (True, False) else None
+
+
+def _mostly_controls(data: bytes) -> bool:
+    """Whether more than nine of ten bytes are control characters, white space not counted."""
+    return len(data.translate(None, _CONTROLS)) < 0.1 * len(data)
 
 
 @contextmanager

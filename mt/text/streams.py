@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
 
-from mt.text.files import Block
+from mt.text.files import Block, refuse_wide
 
 PAUSE = 0.05
 """Seconds without input after which the lines that are there are taken to be all for now."""
@@ -22,6 +22,8 @@ def arriving_blocks(stream: BufferedIOBase, name: str, most: int) -> Iterator[Bl
     while held or not ended:
         if not ended:
             held, ended = _gather(stream, held, most)
+        if offset == 0:
+            refuse_wide(Path(name), held)
         count, end = _whole_lines(held, most)
         if ended and count < most:
             end = len(held)

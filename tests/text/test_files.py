@@ -103,6 +103,20 @@ def test_wide_encodings_are_named(tmp_path: Path, encoding: str, name: str) -> N
     assert str(error.value) == f"{path} is {name} text; convert it to UTF-8 (iconv -f {name} -t UTF-8)."
 
 
+@pytest.mark.parametrize("text", ["Дом зелёный, да.\nОн старый.\n", "Το σπίτι\n", "הבית ירוק"])
+@pytest.mark.parametrize(("encoding", "name"), [("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE")])
+def test_wide_encodings_of_other_scripts_are_named(tmp_path: Path, text: str, encoding: str, name: str) -> None:
+    """Fault 17: UTF-16 of Cyrillic text is valid UTF-8, and would be read as other text."""
+    with pytest.raises(DataError, match=f"is {name} text; convert it to UTF-8"):
+        lines_of(tmp_path, text.encode(encoding))
+
+
+@pytest.mark.parametrize("text", ["Дом зелёный, да.\nОн старый.\n", "\0a\0\nb\0c\0\n", "a\nb\nc\nd\n", "a\t" * 9])
+def test_nul_bytes_alone_are_no_wide_encoding(tmp_path: Path, text: str) -> None:
+    """Fault 5."""
+    assert lines_of(tmp_path, text.encode()) == text.removesuffix("\n").split("\n")
+
+
 def test_lines_that_are_not_utf8_can_be_left_out(tmp_path: Path) -> None:
     """Fault 17."""
     path = tmp_path / "text.txt"

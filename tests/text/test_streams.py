@@ -38,6 +38,13 @@ def test_blocks_hold_each_line_once_in_order(portions: list[bytes], most: int) -
     assert all(1 <= len(block) <= most for block in blocks)
 
 
+def test_text_in_a_wide_encoding_is_refused() -> None:
+    """Fault 17: as in a file, where its NUL bytes would pass for UTF-8."""
+    with pytest.raises(DataError) as error:
+        list(arriving_blocks(io.BytesIO("one two\nthree\n".encode("utf-16-le")), "standard input", 9))
+    assert str(error.value) == ("standard input is UTF-16LE text; convert it to UTF-8 (iconv -f UTF-16LE -t UTF-8).")
+
+
 def test_a_character_cut_by_a_read_is_whole() -> None:
     assert lines_of([b"na\xc3", b"\xafve\n"], 5) == [["naïve"]]
 
