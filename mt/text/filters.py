@@ -29,12 +29,16 @@ class Chunk:
 
 
 def empty_source(_config: Filters, chunk: Chunk) -> Dropped:
-    """Nothing to translate: no pieces, be it an empty line or one of white space."""
-    return np.equal(chunk.src_lengths, 0)
+    """Nothing to translate: no pieces, or white space of any kind, even where that has pieces."""
+    return _blank(chunk.sources, chunk.src_lengths)
 
 
 def empty_target(_config: Filters, chunk: Chunk) -> Dropped:
-    return np.equal(chunk.tgt_lengths, 0)
+    return _blank(chunk.targets, chunk.tgt_lengths)
+
+
+def _blank(lines: Sequence[str], lengths: NDArray[np.int64]) -> Dropped:
+    return np.equal(lengths, 0) | np.fromiter(map(str.isspace, lines), np.bool_, len(lines))
 
 
 def too_long(config: Filters, chunk: Chunk) -> Dropped:

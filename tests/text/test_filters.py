@@ -77,3 +77,11 @@ def test_the_ratio_is_inclusive() -> None:
 def test_letters_of_all_scripts_are_text(text: str) -> None:
     keep, _ = apply(Filters(non_text=True), chunk((text, text)))
     assert keep.all()
+
+
+def test_white_space_is_empty_even_where_it_has_pieces() -> None:
+    """Fault 13; as in translation, where a blank line stays blank."""
+    one = np.ones(4, np.int64)
+    keep, counts = apply(Filters(), Chunk(["a", "\t", "\u3000\xa0", "b"], ["x", "y", "z", "\u2003"], one, one))
+    assert keep.tolist() == [True, False, False, False]
+    assert counts == {"source empty": 2, "target empty": 1}
