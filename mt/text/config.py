@@ -48,7 +48,7 @@ class TokenizerConfig:
         False, help="where the text supports fewer pieces than vocab_size, take what it supports"
     )
     shared: bool = option(True, help="one vocabulary for both sides, or one for each")
-    character_coverage: float = option(1.0, help="share of the text's characters that get a piece", gt=0, le=1)
+    character_coverage: float = option(1.0, help="share of the text's characters that get a piece", ge=0.98, le=1)
     byte_fallback: bool = option(False, help="spell characters without a piece as bytes (bpe and unigram)")
     normalization: str = option(
         "nfc",

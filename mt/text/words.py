@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mt.errors import DataError
+from mt.errors import ConfigError, DataError
 from mt.text.base import Tokenizer
 from mt.text.config import SPECIALS, TokenizerConfig
 
@@ -73,12 +73,29 @@ def _folding(normalization: str):  # type: ignore[no-untyped-def]
 def train_words(config: TokenizerConfig, texts: Iterable[str], origin: str) -> WordTokenizer:
     """Take the `vocab_size` most frequent words, or all where they are fewer; ties go in alphabetical order."""
     none = WordTokenizer(config.type, config.normalization, json.dumps(SPECIALS).encode())
-    counts = Counter(word for text in texts for word in none.words(text))
+    _check_symbols(config, none)
+    counts = Counter(word for text in texts if not text.isspace() for word in none.words(text))
     if not counts:
         raise DataError(f"no non-empty lines in {origin}: there is nothing to learn a vocabulary from.")
     for name in (*SPECIALS, *config.user_symbols):
         del counts[name]
-    room = max(config.vocab_size - len(SPECIALS) - len(config.user_symbols), 0)
+    room = config.vocab_size - len(SPECIALS) - len(config.user_symbols)
     words = sorted(counts, key=lambda word: (-counts[word], word))[:room]
     pieces = [*SPECIALS, *config.user_symbols, *words]
     return WordTokenizer(config.type, config.normalization, json.dumps(pieces, ensure_ascii=False).encode())
+
+
+def _check_symbols(config: TokenizerConfig, tokenizer: WordTokenizer) -> None:
+    """There is room for a word beside the symbols, and text can name each of them."""
+    needed = len(SPECIALS) + len(config.user_symbols) + 1
+    if config.vocab_size < needed:
+        raise ConfigError(
+            f"tokenizer.vocab_size {config.vocab_size} has no room for words beside the special symbols and "
+            f"tokenizer.user_symbols; set it to at least {needed}."
+        )
+    for symbol in config.user_symbols:
+        if (read := tokenizer.normalize(symbol)) != symbol:
+            raise ConfigError(
+                f"tokenizer.user_symbols: '{symbol}' can never occur, since tokenizer.normalization "
+                f"{config.normalization} makes it '{read}'; take another name."
+            )

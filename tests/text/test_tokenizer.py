@@ -284,7 +284,7 @@ def test_reuse_of_another_kind_is_refused(tmp_path: Path, key: str, value: objec
     ("keys", "message"),
     [
         (
-            {"type": "word", "character_coverage": 0.9},
+            {"type": "word", "character_coverage": 0.99},
             "tokenizer.character_coverage has no meaning for tokenizer.type word; leave it out.",
         ),
         (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt.errors import DataError
+from mt.errors import ConfigError, DataError
 from mt.text.config import SPECIALS, TokenizerConfig
 from mt.text.words import WordTokenizer, train_words
 
@@ -49,3 +49,25 @@ def test_a_broken_list_is_refused(model: bytes) -> None:
     """Fault 27."""
     with pytest.raises(ValueError):  # noqa: PT011
         WordTokenizer("word", "nfc", model)
+
+
+def test_symbols_must_leave_room_for_words() -> None:
+    """Fault 22."""
+    config = TokenizerConfig(type="word", vocab_size=7, user_symbols=("<a>", "<b>", "<c>"))
+    with pytest.raises(ConfigError) as error:
+        train_words(config, ["a"], "text")
+    assert str(error.value) == (
+        "tokenizer.vocab_size 7 has no room for words beside the special symbols and tokenizer.user_symbols; "
+        "set it to at least 8."
+    )
+
+
+def test_symbols_that_no_text_can_name_are_refused() -> None:
+    """Fault 27."""
+    config = TokenizerConfig(type="word", normalization="nfkc_cf", user_symbols=("<2de>", "<2EN>"))
+    with pytest.raises(ConfigError) as error:
+        train_words(config, ["a"], "text")
+    assert str(error.value) == (
+        "tokenizer.user_symbols: '<2EN>' can never occur, since tokenizer.normalization nfkc_cf makes it '<2en>'; "
+        "take another name."
+    )
