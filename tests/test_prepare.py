@@ -202,6 +202,16 @@ def test_normalisation_and_markers_are_counted(tmp_path: Path) -> None:
     assert done(replace(recipe, tokenizer=replace(SUBWORD, normalization="identity"))).src.counts.changed == 0
 
 
+def test_replacement_characters_are_counted_and_noticed(tmp_path: Path) -> None:
+    """Fault 17: what another program lost is not learned in silence."""
+    recipe = simple(tmp_path, "caf\ufffd noir\ncafé\n".encode(), b"x\ny\n")
+    assert notices(recipe)[-1] == (
+        "source lines with U+FFFD (\ufffd), which stands for text that was lost when it was decoded: 1; mend them or "
+        "leave them out."
+    )
+    assert "source: lines with U+FFFD, which stands for lost text: 1" in done(recipe).lines()
+
+
 def test_an_unknown_rate_above_5_percent_is_noticed(tmp_path: Path) -> None:
     """Fault 31."""
     first = simple(tmp_path / "a", b"ab\n" * 9, b"xy\n" * 9, TokenizerConfig(type="char", shared=False))

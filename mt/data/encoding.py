@@ -48,12 +48,14 @@ class SideCounts:
     """Lines that normalisation changed."""
     markers: int = 0
     """Lines with U+2581, which SentencePiece takes for a space."""
+    replaced: int = 0
+    """Lines with U+FFFD, which stands for text that was lost when somebody decoded it."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Characters without a piece, and how often they occurred."""
 
     def add(self, other: SideCounts) -> None:
         """Add the counts of more text."""
-        for name in ("lines", "pieces", "unknown", "characters", "changed", "markers"):
+        for name in ("lines", "pieces", "unknown", "characters", "changed", "markers", "replaced"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.left_out.update(other.left_out)
 
@@ -149,6 +151,7 @@ def _count(
     counts = SideCounts(len(lines), len(ids), int((ids == tokenizer.unk).sum()), sum(map(len, lines)))
     counts.changed = sum(map(tokenizer.changes, lines))
     counts.markers = sum("\u2581" in line for line in lines if not line.isascii())
+    counts.replaced = sum("\ufffd" in line for line in lines if not line.isascii())
     spelled = np.zeros(len(tokenizer), np.bool_)
     spelled[tokenizer.spelled] = True
     if (alphabet := tokenizer.alphabet) is not None and (found := spelled[ids]).any():

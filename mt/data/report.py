@@ -76,6 +76,8 @@ class SideReport:
             said.append(f"{side}: lines that normalisation changed: {counts.changed}")
         if counts.markers:
             said.append(f"{side}: lines with U+2581, which becomes a space: {counts.markers}")
+        if counts.replaced:
+            said.append(f"{side}: lines with U+FFFD, which stands for lost text: {counts.replaced}")
         return said
 
     def as_mapping(self) -> dict[str, Any]:
@@ -177,6 +179,11 @@ def warnings(report: PrepareReport) -> list[str]:
             )
         if side.counts.markers:
             said.append(f"{name} lines with U+2581 (▁), which becomes a space: {side.counts.markers}")
+        if side.counts.replaced:
+            said.append(
+                f"{name} lines with U+FFFD (\ufffd), which stands for text that was lost when it was decoded: "
+                f"{side.counts.replaced}; mend them or leave them out."
+            )
     if report.valid_empty:
         said.append(f"validation pairs with an empty side, kept as they are: {report.valid_empty}")
     return said
