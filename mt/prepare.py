@@ -51,11 +51,11 @@ def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None
         settings, tokenizers = _settings(recipe), _reused(recipe)
         if tokenizers:
             settings["tokenizer.reuse"] = tokenizers.fingerprint
-        inputs = look_at(_input_files(recipe), earlier.manifest if earlier else None)
+        inputs = look_at(_input_files(recipe), earlier)
         if earlier:
-            if not (changed := changes(earlier.manifest, inputs, settings)):
+            if not (changed := changes(earlier, inputs, settings)):
                 yield Notice(f"{folder} is up to date: neither its text nor its settings have changed")
-                return PrepareReport.from_mapping(read_json(folder / REPORT), folder)
+                return _read_report(folder)
             yield Notice(f"preparing {folder} again: {'; '.join(changed)}")
         totals = yield from _count(recipe)
         with write_folder_aside(folder) as aside:
@@ -76,18 +76,26 @@ def _refuse_foreign(folder: Path) -> None:
         raise DataError(f"{folder} holds files that mt prepare did not make; name another folder as data.dir.")
 
 
-def _open_earlier(folder: Path) -> Generator[Event, None, Store | None]:
-    """The earlier preparation, where there is a whole one."""
+def _open_earlier(folder: Path) -> Generator[Event, None, Origin | None]:
+    """What the earlier preparation was made from, where there is a whole one."""
     if not (folder / MANIFEST).is_file():
         return None
     try:
         store = Store.open(folder)
         store.verify()
-        PrepareReport.from_mapping(read_json(folder / REPORT), folder)
-    except (MtError, KeyError, TypeError) as error:
+        _read_report(folder)
+    except MtError as error:
         yield Notice(f"preparing {folder} again: {error}")
         return None
-    return store
+    return store.origin
+
+
+def _read_report(folder: Path) -> PrepareReport:
+    """The report of the earlier preparation; `DataError` where it is damaged."""
+    try:
+        return PrepareReport.from_mapping(read_json(folder / REPORT), folder)
+    except (KeyError, TypeError, AttributeError):
+        raise DataError(f"{folder / REPORT} is damaged: entries are missing; run mt prepare again.") from None
 
 
 def _settings(recipe: Recipe) -> dict[str, Any]:

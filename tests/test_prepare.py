@@ -75,10 +75,11 @@ def test_carriage_returns_make_no_difference(tmp_path: Path, tokenizer: Tokenize
     windows = simple(tmp_path / "windows", text.replace(b"\n", b"\r\n"), text, tokenizer)
     done(unix)
     done(windows)
-    for name in ("train.src.ids", "train.tgt.ids"):
-        ids = [Store.open(recipe.data_dir).split("train").src.items.tolist() for recipe in (unix, windows)]
-        assert ids[0] == ids[1], name
-    assert Store.open(unix.data_dir).tokenizers.fingerprint == Store.open(windows.data_dir).tokenizers.fingerprint
+    stores = [Store.open(recipe.data_dir) for recipe in (unix, windows)]
+    assert len({store.tokenizers.fingerprint for store in stores}) == 1
+    for side in ("src", "tgt"):
+        ids = [getattr(store.split("train"), side).items.tolist() for store in stores]
+        assert ids[0] == ids[1], side
 
 
 def test_nul_bytes_shift_nothing(tmp_path: Path) -> None:
@@ -353,6 +354,25 @@ def test_a_damaged_corpus_is_prepared_again(tmp_path: Path, monkeypatch: pytest.
         f"{path} is not as mt prepare wrote it (its checksum differs); run mt prepare again."
     )
     assert done(recipe).up_to_date
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("tokenizer/src.json", b"[]", "tokenizer/src.json is damaged (no list of distinct words"),
+        ("tokenizer/tokenizer.json", b"{", "tokenizer/tokenizer.json is not whole JSON"),
+        ("manifest.json", b'{"format": "mt-prepared", "version": 1}', "manifest.json is damaged: entries are missing"),
+        ("report.json", b"[]", "report.json is damaged: entries are missing; run mt prepare again."),
+    ],
+)
+def test_a_damaged_file_of_any_kind_is_made_again(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    """Fault 43: training refuses such a corpus and says to prepare again, so that has to help."""
+    recipe = simple(tmp_path, b"a b\n", b"x\n", replace(WORD, shared=False))
+    done(recipe)
+    (recipe.data_dir / name).write_bytes(content)
+    assert notices(recipe)[0].startswith(f"preparing {recipe.data_dir} again: {recipe.data_dir}/{reason}")
+    assert done(recipe).up_to_date
+    assert len(Store.open(recipe.data_dir).tokenizers.src) == 6
 
 
 def test_odd_paths_work(tmp_path: Path) -> None:

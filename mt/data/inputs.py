@@ -36,12 +36,6 @@ class InputFile:
         return cls(key, str(path), stat.st_size, stat.st_mtime_ns, sha256)
 
 
-def look_at(files: Mapping[str, Path], manifest: Mapping[str, Any] | None) -> list[InputFile]:
-    """Look at all input files, with what the manifest of an earlier preparation knows of them."""
-    known = {entry["key"]: InputFile(**entry) for entry in manifest["inputs"]} if manifest else {}
-    return [InputFile.of(key, path, known.get(key)) for key, path in files.items()]
-
-
 @dataclass(frozen=True)
 class Origin:
     """All that a prepared corpus depends on."""
@@ -61,16 +55,27 @@ class Origin:
         """The origin as the manifest keeps it."""
         return {"settings": dict(self.settings), "inputs": [asdict(file) for file in self.inputs]}
 
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Origin:
+        """The inverse of `as_mapping`; KeyError or TypeError where entries are missing or of another kind."""
+        return cls({**mapping["settings"]}, [InputFile(**entry) for entry in mapping["inputs"]])
 
-def changes(manifest: Mapping[str, Any], inputs: list[InputFile], settings: Mapping[str, Any]) -> list[str]:
+
+def look_at(files: Mapping[str, Path], earlier: Origin | None) -> list[InputFile]:
+    """Look at all input files, with what is known of them from an earlier preparation."""
+    known = {file.key: file for file in earlier.inputs} if earlier else {}
+    return [InputFile.of(key, path, known.get(key)) for key, path in files.items()]
+
+
+def changes(earlier: Origin, inputs: list[InputFile], settings: Mapping[str, Any]) -> list[str]:
     """What differs from an earlier preparation, each in a few words; nothing where it is up to date."""
-    old = manifest["settings"]
+    old = earlier.settings
     found = [
         f"{key} was {_said(old.get(key))} and is {_said(settings.get(key))}"
         for key in dict.fromkeys([*old, *settings])
         if old.get(key) != settings.get(key)
     ]
-    known = {entry["key"]: entry["sha256"] for entry in manifest["inputs"]}
+    known = {file.key: file.sha256 for file in earlier.inputs}
     for file in inputs:
         if file.key not in known:
             found.append(f"{file.key} ({file.path}) is new")

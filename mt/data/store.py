@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from mt.data.inputs import Origin
 from mt.data.layout import Sequences, read_sequences
 from mt.errors import DataError
 from mt.text.files import read_json, read_lines, sha256_of
@@ -67,6 +68,9 @@ class Store:
 
     folder: Path
     manifest: dict[str, Any]
+    origin: Origin
+    fingerprint: str
+    """Of the tokenizers that made the ids."""
 
     @classmethod
     def open(cls, folder: Path) -> Store:
@@ -81,8 +85,9 @@ class Store:
                 f"{folder / MANIFEST} is of version {manifest.get('version')}, this program reads version {VERSION}; "
                 "run mt prepare again."
             )
-        store = cls(Path(folder), manifest)
         try:
+            origin = Origin.from_mapping(manifest)
+            store = cls(Path(folder), manifest, origin, manifest["tokenizer"]["fingerprint"])
             store._look()
         except (KeyError, TypeError, AttributeError):
             raise DataError(f"{folder / MANIFEST} is damaged: entries are missing; run mt prepare again.") from None
@@ -114,15 +119,19 @@ class Store:
     @cached_property
     def tokenizers(self) -> Tokenizers:
         """The tokenizers that made the ids."""
-        tokenizers = Tokenizers.load(self.folder / "tokenizer")
-        if tokenizers.fingerprint != self.manifest["tokenizer"]["fingerprint"]:
-            raise DataError(f"{self.folder / 'tokenizer'} is not the tokenizer that made this corpus; prepare again.")
-        return tokenizers
+        return self._load_tokenizers()
 
     def verify(self) -> None:
-        """Check the checksums of all files, whatever their size."""
+        """Check the checksums of all files, whatever their size, and the tokenizers."""
         for name in self.manifest["files"]:
             self._check(name)
+        self._load_tokenizers()
+
+    def _load_tokenizers(self) -> Tokenizers:
+        tokenizers = Tokenizers.load(self.folder / "tokenizer")
+        if tokenizers.fingerprint != self.fingerprint:
+            raise DataError(f"{self.folder / 'tokenizer'} is not the tokenizer that made this corpus; prepare again.")
+        return tokenizers
 
     def _check(self, name: str) -> None:
         path = self.folder / name

@@ -81,8 +81,13 @@ class Tokenizers:
         index = read_json(Path(folder) / _INDEX)
         if not isinstance(index, dict) or index.get("format") != _FORMAT:
             raise DataError(f"{Path(folder) / _INDEX} is not of tokenizer format {_FORMAT}, which this version reads.")
-        src = _load_one(Path(folder), index, "src")
-        return cls(src, src if index["shared"] else _load_one(Path(folder), index, "tgt"), index["shared"])
+        try:
+            src = _load_one(Path(folder), index, "src")
+            return cls(src, src if index["shared"] else _load_one(Path(folder), index, "tgt"), index["shared"])
+        except (KeyError, TypeError):
+            raise DataError(
+                f"{Path(folder) / _INDEX} is damaged: entries are missing; prepare again or restore the file."
+            ) from None
 
     @classmethod
     def reuse(cls, config: TokenizerConfig, folder: Path) -> Tokenizers:

@@ -83,6 +83,16 @@ def names(folder: Path) -> list[str]:
     return sorted(json.loads((folder / "manifest.json").read_text())["files"])
 
 
+@pytest.mark.parametrize("key", ["corpus", "files", "inputs", "settings", "splits", "tokenizer"])
+def test_a_manifest_that_lacks_an_entry_is_refused(folder: Path, key: str) -> None:
+    """Fault 43."""
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    del manifest[key]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"manifest.json is damaged: entries are missing; run mt prepare again\.$"):
+        Store.open(folder)
+
+
 def test_every_flipped_byte_is_found(folder: Path) -> None:
     """Fault 43."""
     assert len(names(folder)) == 14

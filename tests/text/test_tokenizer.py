@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +243,14 @@ def test_a_damaged_model_is_named(tmp_path: Path) -> None:
     train(config(vocab_size=30)).save(tmp_path / "other")
     (tmp_path / "other" / "shared.model").rename(tmp_path / "shared.model")
     with pytest.raises(DataError, match=r"shared.model is not the file that .*tokenizer.json describes; prepare again"):
+        Tokenizers.load(tmp_path)
+
+
+@pytest.mark.parametrize("index", [{"format": 1}, {"format": 1, "type": "word", "files": {}, "fingerprints": 3}])
+def test_a_damaged_index_is_named(tmp_path: Path, index: dict[str, object]) -> None:
+    """Fault 43."""
+    (tmp_path / "tokenizer.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match=r"tokenizer.json is damaged: entries are missing; prepare again or restore "):
         Tokenizers.load(tmp_path)
 
 
