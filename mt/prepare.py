@@ -52,6 +52,7 @@ def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None
         if tokenizers:
             settings["tokenizer.reuse"] = tokenizers.fingerprint
         inputs = look_at(_input_files(recipe), earlier)
+        _check_held_out(recipe)
         if earlier:
             if not (changed := changes(earlier, inputs, settings)):
                 yield Notice(f"{folder} is up to date: neither its text nor its settings have changed")
@@ -130,12 +131,18 @@ def _input_files(recipe: Recipe) -> dict[str, Path]:
     return files
 
 
+def _check_held_out(recipe: Recipe) -> None:
+    """Read validation and test text once: what cannot be used is refused before hours of training, not after them."""
+    data = recipe.data
+    texts = [("validation", data.valid.src, data.valid.tgt)] if data.valid else []
+    texts += [(f"test set {name}", test.src, reference) for name, test in data.test.items() for reference in test.tgt]
+    for what, src, tgt in texts:
+        if not sum(len(block.lines()) for block in chain.from_iterable(read_pair_blocks(src, tgt))):
+            raise DataError(f"{src} has no lines; {what} needs at least one pair.")
+
+
 def _count(recipe: Recipe) -> Generator[Event, None, list[int]]:
-    """Read all text once: pairs of each training corpus. What cannot be used is refused here, with nothing written."""
-    if recipe.data.valid:
-        valid = read_pair_blocks(recipe.data.valid.src, recipe.data.valid.tgt)
-        if not sum(len(block.lines()) for block in chain.from_iterable(valid)):
-            raise DataError(f"{recipe.data.valid.src} has no lines; validation needs at least one pair.")
+    """Read training text once: pairs of each corpus. What cannot be used is refused here, with nothing written."""
     totals: list[int] = []
     for text in recipe.data.train:
         total = 0

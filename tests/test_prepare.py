@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mt.data import store as store_module
-from mt.data.config import DataConfig
+from mt.data.config import DataConfig, TestSet
 from mt.data.report import PrepareReport
 from mt.data.store import Store
 from mt.errors import ConfigError, DataError, RunError
@@ -437,6 +437,27 @@ def test_empty_validation_text_is_refused(tmp_path: Path) -> None:
     valid = write_pair(tmp_path, b"", b"", "valid")
     with pytest.raises(DataError, match=r"valid.src has no lines; validation needs at least one pair\.$"):
         done(recipe_of(tmp_path, write_pair(tmp_path, b"a\n", b"x\n"), valid=valid))
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "message"),
+    [
+        (b"a\nb\n", b"x\n", r"test.src has 2 lines and .*test.tgt has 1;"),
+        (b"a\nb\n", b"x\n\xff\n", r"test.tgt, line 2, byte offset 2: 0xFF is not UTF-8"),
+        (gzip.compress(b"a\n" * 99)[:-4], b"x\n", r"test.src is cut off: its gzip data end too soon"),
+        (b"", b"", r"test.src has no lines; test set held_out needs at least one pair\.$"),
+    ],
+)
+def test_test_text_that_cannot_be_used_is_refused_before_training(
+    tmp_path: Path, src: bytes, tgt: bytes, message: str
+) -> None:
+    """Faults 14, 17, 19 and 46, which evaluation would find after hours of training."""
+    recipe = simple(tmp_path, b"a\n", b"x\n")
+    text = write_pair(tmp_path, src, tgt, "test")
+    test = {"held_out": TestSet(text.src, (text.tgt,))}
+    with pytest.raises(DataError, match=message):
+        done(replace(recipe, data=replace(recipe.data, test=test)))
+    assert list((tmp_path / "run").iterdir()) == []
 
 
 def test_one_pair_is_enough(tmp_path: Path) -> None:
