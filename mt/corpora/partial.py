@@ -6,8 +6,9 @@ import os
 import re
 from email.message import Message
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from mt.errors import DataError
 from mt.text.files import read_json, sha256_of, write_json
 
 
@@ -26,7 +27,7 @@ class Partial:
         self._data = path.with_name(f"{path.name}.part")
         self._note = path.with_name(f"{path.name}.part.json")
         self._offset = 0
-        note = read_json(self._note) if self._note.is_file() else {}
+        note = _read(self._note)
         self._version = str(note.get("version", ""))
         if note.get("url") != url:
             self.discard()
@@ -90,3 +91,12 @@ def _version(headers: Message) -> str:
     """What names this version of the file: a strong entity tag, else its date; '' where the server tells neither."""
     tag = headers.get("ETag", "")
     return tag if tag.startswith('"') else headers.get("Last-Modified", "")
+
+
+def _read(note: Path) -> dict[str, Any]:
+    """What the note says; nothing where it is missing or damaged, so that fetching begins anew."""
+    try:
+        said = read_json(note)
+    except DataError:
+        return {}
+    return said if isinstance(said, dict) else {}

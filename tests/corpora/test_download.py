@@ -119,6 +119,15 @@ def test_the_bytes_of_another_address_are_not_resumed(site: Site, tmp_path: Path
     assert site.requests[-1] == ""
 
 
+@pytest.mark.parametrize("note", [b"{", b"[]", b""])
+def test_a_damaged_note_of_an_earlier_run_starts_over(site: Site, tmp_path: Path, note: bytes) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "file.bin.part").write_bytes(CONTENT[:100])
+    (tmp_path / "deep" / "file.bin.part.json").write_bytes(note)
+    assert get(site, tmp_path)[0] == SUM
+    assert left(tmp_path) == ["file.bin"]
+
+
 def test_a_server_that_ignores_ranges_starts_over(site: Site, tmp_path: Path) -> None:
     site.cut_after = 100_000
     work = download(f"{site.url}/file.bin", tmp_path / "deep" / "file.bin", SUM, QUICK)
