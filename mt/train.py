@@ -73,9 +73,12 @@ def train(
     with locked(recipe.model_dir):
         if overwrite:
             clear(recipe.model_dir)
-        yield from _open_run(recipe, store)
+        yield from _check_run(recipe)
         trainer = build_trainer(recipe, store, torch.device(device), should_stop)
         yield from _resume(trainer)
+        # Only now: a training that is refused must not change what the model in the folder is read with.
+        store.tokenizers.save(recipe.model_dir / "tokenizer")
+        save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
         yield Notice(_description(recipe, trainer))
         yield from _long_pairs(store, recipe.train.batch_tokens)
         with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update) as log:
@@ -134,8 +137,8 @@ def _generators(device: torch.device) -> dict[str, torch.Generator]:
     return generators
 
 
-def _open_run(recipe: Recipe, store: Store) -> Generator[Event, None, None]:
-    """Make the run folder hold all that translation needs, unless it holds a training that this recipe does not fit."""
+def _check_run(recipe: Recipe) -> Generator[Event, None, None]:
+    """Refuse a run folder that holds a training that this recipe does not fit."""
     run = recipe.model_dir
     finished, updates = (run / DESCRIPTION).exists(), Checkpoints(run).updates()
     if finished and not updates:
@@ -148,8 +151,6 @@ def _open_run(recipe: Recipe, store: Store) -> Generator[Event, None, None]:
         changes = check_resume(run, old, new, finished=finished)
         if changes:
             yield Notice(f"Changed since this training began: {', '.join(map(str, changes))}.")
-    store.tokenizers.save(run / "tokenizer")
-    save_recipe(recipe, run / RECIPE_FILE)
 
 
 def _resume(trainer: Trainer) -> Generator[Event, None, None]:

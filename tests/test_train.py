@@ -52,6 +52,11 @@ def stop_after(updates: int) -> Callable[[], bool]:
     return lambda: next(asked) >= updates
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    """All files below `folder`."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
 def run_to_the_end(recipe: Recipe, stops: Sequence[int] = ()) -> TrainReport:
     """Train; each of `stops` ends a session after that many updates, and the next one resumes."""
     for stop in stops:
@@ -144,8 +149,10 @@ class TestResuming:
         text = tmp_path / "task" / "train.en"
         text.write_text(text.read_text("utf-8").replace("one", "six"), encoding="utf-8", newline="\n")
         finish(prepare(begun, workers=1))
+        kept = contents(begun.model_dir)
         with pytest.raises(RunError, match="holds a training begun on another prepared corpus"):
-            finish(train(begun))
+            finish(train(recipe_of(tmp_path / "task", str(tmp_path / "run"), "train.lr=0.01")))
+        assert contents(begun.model_dir) == kept, "the model must still be read with its own tokenizer and recipe"
 
     def test_a_finished_training_is_not_overwritten_unless_asked(self, task: Path, tmp_path: Path) -> None:
         """Fault 60."""
