@@ -64,15 +64,16 @@ def translate(
     from mt.device import pick_device
     from mt.translate import check_paths, load, translate_stream
 
-    check_paths(source, target)
+    text = source or _binary(sys.stdin)
+    check_paths(text, target)
     translator = load(run, checkpoint, draw(pick_device(device, threads)), decode)
-    work = translate_stream(translator, source or _binary(sys.stdin), target or _binary(sys.stdout), style)
+    work = translate_stream(translator, text, target or _binary(sys.stdout), style)
     draw(work, bars=target is not None or not sys.stdout.isatty())
 
 
 def _binary(stream: object) -> BufferedIOBase:
-    """The bytes under a standard stream."""
+    """The bytes under a standard stream; standard output is there, or `mt` would not have begun."""
     buffer = getattr(stream, "buffer", None)
     if buffer is None:
-        raise click.UsageError("standard input or output is closed; give --input and --output.")
+        raise click.UsageError("standard input is closed; give --input")
     return cast("BufferedIOBase", buffer)

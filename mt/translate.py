@@ -10,9 +10,10 @@ The work is done by `Translator` (mt/translator.py), which `load` makes of a run
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from io import BufferedIOBase
+from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -73,13 +74,13 @@ class Translated:
     """Translations that were cut at their length limit."""
 
 
-def check_paths(source: Path | None, target: Path | None) -> None:
-    """Refuse files that cannot be read or written, before a model is loaded.
+def check_paths(source: Path | BufferedIOBase | None, target: Path | None) -> None:
+    """Refuse files that cannot be read or written, before a model is loaded; pipes and devices may be either.
 
     Raises:
         DataError: they are one file (a link counts), `source` is no file, or `target` cannot become one.
     """
-    if source is not None and not source.is_file():
+    if isinstance(source, Path) and (source.is_dir() or not source.exists()):
         raise DataError(f"{source} cannot be translated: {'it is a folder' if source.is_dir() else 'no such file'}.")
     if target is None:
         return
@@ -87,8 +88,18 @@ def check_paths(source: Path | None, target: Path | None) -> None:
         raise DataError(f"{target} is a folder; name a file for the translations.")
     if not target.parent.is_dir():
         raise DataError(f"{target} cannot be written: there is no folder {target.parent.resolve()}; make it first.")
-    if source is not None and target.exists() and source.samefile(target):
-        raise DataError(f"{target} is the source text {source} itself; name another file for the translations.")
+    if source is not None and _is_of(target, source):
+        name = f"{source} " if isinstance(source, Path) else ""
+        raise DataError(f"{target} is the source text {name}itself; name another file for the translations.")
+
+
+def _is_of(target: Path, source: Path | BufferedIOBase) -> bool:
+    """Whether `source` is the file `target`, or reads from it, as standard input may."""
+    try:
+        read = source.stat() if isinstance(source, Path) else os.fstat(source.fileno())
+    except UnsupportedOperation:  # bytes in memory
+        return False
+    return target.is_file() and os.path.samestat(read, target.stat())
 
 
 def translate_stream(
@@ -99,18 +110,19 @@ def translate_stream(
     Args:
         source: a file, compressed or not; or a stream, of which the lines that have come are translated as soon as
             `WINDOW` of them are there or no more come for a moment.
-        target: a file, written aside and renamed at the end; or a stream, flushed after each window.
+        target: a file, written aside and renamed at the end; or a stream, pipe or device, flushed after each window.
 
     Raises:
         DataError: `check_paths`, or the text is not UTF-8 (what came before was translated); OSError: writing.
     """
-    check_paths(*(path if isinstance(path, Path) else None for path in (source, target)))
+    check_paths(source, target if isinstance(target, Path) else None)
     blocks = (
         read_blocks(source, WINDOW) if isinstance(source, Path) else arriving_blocks(source, "standard input", WINDOW)
     )
     if not isinstance(target, Path):
         return (yield from _translate_blocks(translator, blocks, target, format))
-    with write_aside(target.resolve()) as file:
+    keeps_its_name = target.exists() and not target.is_file()
+    with target.open("wb") if keeps_its_name else write_aside(target.resolve()) as file:
         return (yield from _translate_blocks(translator, blocks, file, format))
 
 

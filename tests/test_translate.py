@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -157,6 +158,9 @@ def test_a_file_is_never_its_own_translation(tmp_path: Path) -> None:
         assert (
             str(raised.value) == f"{target} is the source text {source} itself; name another file for the translations."
         )
+    with source.open("rb") as opened, pytest.raises(DataError) as raised:
+        finish(translate_stream(copier(), opened, source))
+    assert str(raised.value) == f"{source} is the source text itself; name another file for the translations."
     assert source.read_bytes() == b"a\n"
 
 
@@ -176,6 +180,31 @@ def test_impossible_files_are_refused_by_name(tmp_path: Path) -> None:
         assert str(raised.value) == sentence
     check_paths(source, tmp_path / "new")
     check_paths(None, None)
+
+
+def test_a_device_or_a_pipe_is_written_to_and_never_replaced(tmp_path: Path) -> None:
+    """Fault 119: for the superuser, /dev/null itself became a file."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    (tmp_path / "a").write_bytes(b"a\nb\n")
+    finish(translate_stream(copier(), tmp_path / "a", pipe))
+    reader.join(20)
+    assert found == [b"a\nb\n"]
+    assert pipe.is_fifo()
+
+
+def test_a_pipe_can_be_the_source(tmp_path: Path) -> None:
+    """As `-i <(zcat a.gz)` has it."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"a\nb\n"), daemon=True)
+    writer.start()
+    finish(translate_stream(copier(), pipe, tmp_path / "out"))
+    writer.join(20)
+    assert (tmp_path / "out").read_bytes() == b"a\nb\n"
 
 
 def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:

@@ -157,11 +157,13 @@ def _mostly_controls(data: bytes) -> bool:
 def write_aside(path: Path) -> Iterator[BinaryIO]:
     """Open a file beside `path` for bytes; it takes the name `path`, flushed to disk, when all went well.
 
-    Missing parent folders are made. On any error `path` stays as it was and nothing is left beside it.
+    Missing parent folders are made. On any error `path` stays as it was and nothing is left beside it. A device or a
+    pipe is refused: it would be replaced by a file.
     """
     path = Path(path)
-    if path.is_dir():
-        raise DataError(f"{path} is a folder; a file is to be written there.")
+    if path.exists() and not path.is_file():
+        what = "a folder" if path.is_dir() else "a device or a pipe"
+        raise DataError(f"{path} is {what}; a file is to be written there.")
     make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}.tmp")
     try:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from pathlib import Path
 
@@ -169,6 +170,14 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
 def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r" is a folder; a file is to be written there\.$"):
         write_text(tmp_path, "x")
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    """Fault 119."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match=r"pipe is a device or a pipe; a file is to be written there\.$"):
+        write_text(tmp_path / "pipe", "x")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_a_file_in_place_of_a_parent_is_named(tmp_path: Path) -> None:
