@@ -61,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `mt` and exit."""
     if arguments is None:
         _name_files_in_utf8()
+    if sys.stdout is None:  # the first file to be opened would take its place
+        _say("Error: standard output is closed; send it to a file, or to /dev/null to do without.")
+        sys.exit(2)
     _speak_utf8()
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     sys.exit(code)

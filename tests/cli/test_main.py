@@ -155,6 +155,20 @@ def test_a_full_disk_behind_standard_output() -> None:
     assert ended.stderr == b"Error: No space left on device; make room and run the command again.\n"
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["evaluate", "--hyp", "a", "--ref", "a"]])
+def test_a_closed_standard_output_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """Fault 90."""
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(SystemExit) as end:
+        cli.main.main(arguments)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == (
+        "Error: standard output is closed; send it to a file, or to /dev/null to do without.\n"
+    )
+
+
 def test_a_reader_that_goes_away_is_met_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
