@@ -51,6 +51,7 @@ def test_offsets_are_64_bits(dtype: type[np.signedinteger[Any]]) -> None:
     ends = end_offsets(np.array([2**30, 1, 1], dtype))
     assert (ends * 2).tolist() == [2_147_483_648, 2_147_483_650, 2_147_483_652]
     assert ends.dtype == np.int64
+    assert end_offsets(np.array([2**30] * 3, dtype)).tolist() == [2**30, 2**31, 3 * 2**30]
     assert end_offsets(np.array([1, 2]), 2**40).tolist() == [2**40 + 1, 2**40 + 3]
 
 
