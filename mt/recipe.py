@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mt.config import dump, internal, option, to_mapping
+from mt.config import dump, internal, keys_of, option, to_mapping
 from mt.config_reader import Origin, build
 from mt.data.config import DataConfig
 from mt.errors import ConfigError, RunError
@@ -152,13 +152,23 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
     write_text(path, effective(recipe, Path.cwd() / path.parent))
 
 
+_FREE_OF_A_RUN = ("data", "decode", "evaluate")
+
+
 def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-    """The effective recipe of a run folder, wherever that was moved; its corpora need not exist any more."""
+    """The effective recipe of a run folder, wherever that was moved; its corpora need not exist any more.
+
+    Overrides may change what translation and evaluation take from it; ConfigError where they change something else.
+    """
     file = Path(run).expanduser() / RECIPE_FILE
     if not file.is_file():
         hint = "; the run folder of a recipe is its model_dir" if Path(run).suffix in _SUFFIXES else ""
         raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}){hint}.")
-    return load_recipe(file, overrides, "--set")
+    recipe, trained = load_recipe(file, overrides, "--set"), load_recipe(file)
+    for key in keys_of(Recipe):
+        if key not in _FREE_OF_A_RUN and getattr(recipe, key) != getattr(trained, key):
+            raise ConfigError(f"--set {key}: of a trained run only {', '.join(_FREE_OF_A_RUN)} can be set, not {key}.")
+    return recipe
 
 
 @dataclass(frozen=True)

@@ -316,6 +316,22 @@ def test_a_run_folder_can_be_moved(folder: Path, tmp_path: Path) -> None:
     assert loaded.data_dir == tmp_path / "elsewhere" / "data"
 
 
+def test_what_a_trained_run_cannot_take_is_refused(folder: Path) -> None:
+    """Fault 116: not passed over in silence."""
+    recipe = load_recipe(folder / "recipe.yaml")
+    recipe.model_dir.mkdir()
+    save_recipe(recipe, recipe.model_dir / "recipe.yaml")
+    assert load_run_recipe(recipe.model_dir, ["decode.beam_size=7"]).decode.beam_size == 7
+    for override, key in (
+        ("model.dropout=0.9", "model"),
+        ("train.lr=9", "train"),
+        ("model_dir=elsewhere", "model_dir"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            load_run_recipe(recipe.model_dir, [override])
+        assert str(error.value) == (f"--set {key}: of a trained run only data, decode, evaluate can be set, not {key}.")
+
+
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunError) as error:
         load_run_recipe(tmp_path)
