@@ -20,7 +20,7 @@ from mt.data.store import Store
 from mt.data.training_data import TrainingData, over_budget
 from mt.errors import RunError, plural
 from mt.events import Event, Notice, Progress
-from mt.objectives.cross_entropy import CrossEntropy
+from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import WEIGHTS, Checkpoints
@@ -111,7 +111,7 @@ def build_trainer(
     tokenizers = store.tokenizers
     model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad).to(device)
     optimizer = recipe.train.optimizer.build(model.parameters())
-    loss = partial(CrossEntropy(recipe.train.label_smoothing), model)
+    loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
     return Trainer(
         model=model,

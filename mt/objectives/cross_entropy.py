@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from mt.data.batching import Batch
 from mt.seq2seq import Seq2Seq
+from mt.training.config import TrainConfig
 
 # Rows of logits at a time: few enough that they stay in a CPU's cache, enough to fill its matrix units.
 CHUNK = 256
@@ -24,6 +26,14 @@ class Loss:
     nll: Tensor
     """Negative log-likelihood in nats, without smoothing: what perplexity is taken from. No gradient."""
     tokens: int
+
+
+class Objective(Protocol):
+    """What training minimises."""
+
+    def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
+        """The loss of `model` on `batch`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -88,4 +98,6 @@ def _logit_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) ->
     return grad.scatter_add_(1, targets.unsqueeze(1), grad.new_full((targets.numel(), 1), smoothing - 1))
 
 
-OBJECTIVES = {"cross_entropy": CrossEntropy}
+OBJECTIVES: dict[str, Callable[[TrainConfig], Objective]] = {
+    "cross_entropy": lambda config: CrossEntropy(config.label_smoothing)
+}

@@ -112,6 +112,7 @@ class TrainConfig:
     keep_last: int = option(1, help="how many of the newest checkpoints to keep", ge=1)
     keep_best: int = option(1, help="how many of the best checkpoints to keep", ge=0)
     average: AverageConfig = field(default_factory=AverageConfig)
+    objective: str = option("cross_entropy", help="what is minimised", choices=("cross_entropy",))
     label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)
     clip_norm: float | None = option(1.0, help="largest L2 norm of an update's gradient; null: no clipping", gt=0)
     precision: str = option(

@@ -39,6 +39,7 @@ RULES = {
     # The place in a half-done epoch is a number of batches of this size.
     "train.batch_tokens": FIXED,
     "train.metric": FIXED,
+    "train.objective": FIXED,
     "train.optimizer.name": FIXED,
     "decode": FREE,
     "evaluate": FREE,
