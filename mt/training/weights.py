@@ -30,7 +30,10 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         else:
             seen[place] = name
             stored[name] = tensor.detach().cpu().contiguous()
+    path.touch()
+    mode = path.stat().st_mode  # as for any new file; that of safetensors is for its owner's eyes alone
     save_file(stored, path, {"aliases": json.dumps(aliases)})
+    path.chmod(mode)
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:

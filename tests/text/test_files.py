@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -150,6 +151,16 @@ def test_writing_makes_parents_and_replaces_whole(tmp_path: Path) -> None:
     write_text(path, "new\n")
     assert path.read_bytes() == b"new\n"
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027])
+def test_whoever_may_read_new_files_may_read_these(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "a", "a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o666 & ~mask
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import pickle
+import stat
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,15 @@ class Tied(nn.Module):
         self.output = nn.Linear(8, 50, bias=False)
         self.target.weight = self.output.weight = self.source.weight
         self.register_buffer("updates", torch.tensor(0))
+
+
+def test_whoever_may_read_new_files_may_read_weights(tmp_path: Path) -> None:
+    mask = os.umask(0o027)
+    try:
+        write_tensors(tmp_path / "a", Tied().state_dict())
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
 
 
 def test_a_tied_tensor_is_stored_once_and_stays_tied(tmp_path: Path) -> None:
