@@ -30,7 +30,8 @@ from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.searches import SEARCHES
 from mt.text.tokenizer import Tokenizers
-from mt.training.checkpoint import WEIGHTS, Checkpoints
+from mt.training.checkpoint import Checkpoints
+from mt.training.final import final_weights
 from mt.training.snapshot import load_weights
 from mt.training.weights import read_tensors
 
@@ -164,7 +165,7 @@ def load(
         decode: settings of the search, in place of the recipe's.
 
     Raises:
-        RunError: there is no such run, model or checkpoint, or the recipe there is of another model.
+        RunError: there is no such run, model or checkpoint, it is damaged, or the recipe there is of another model.
         ConfigError: no such device; DataError: damaged tokenizer.
     """
     folder = Path(run).expanduser()
@@ -178,15 +179,13 @@ def load(
 
 
 def weights_file(run: Path, checkpoint: str | None) -> Path:
-    """The file with the weights of the final model or of a checkpoint."""
+    """The file with the weights of the final model or of a checkpoint, compared with its checksum. Raises as `load`."""
     if checkpoint is None:
-        if not (run / WEIGHTS).is_file():
-            raise RunError(f"{run} has no final model: let mt train end, or choose a checkpoint (best, last, ...).")
-        return run / WEIGHTS
+        return final_weights(run)
     checkpoints = Checkpoints(run)
     names = {checkpoints.path(update).name: update for update in checkpoints.updates()}
     for name, found in (("last", checkpoints.updates()[-1:]), ("best", checkpoints.best(1))):
         names.update((name, update) for update in found)
     if checkpoint not in names:
         raise RunError(f"{run} has no checkpoint '{checkpoint}'; there are: {', '.join(names) or 'none'}.")
-    return checkpoints.path(names[checkpoint]) / WEIGHTS
+    return checkpoints.weights(names[checkpoint])

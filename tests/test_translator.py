@@ -14,6 +14,8 @@ import mt
 from mt.data.config import DataConfig, ParallelText
 from mt.errors import ConfigError, RunError
 from mt.search.config import DecodeConfig
+from mt.training.checkpoint import Checkpoint, Checkpoints
+from mt.training.state import TrainingState
 from mt.translator import WINDOW, Alternative, Translation, Translator, evaluating, load
 from tests.translators import LETTERS, copied, copier, run_folder, untrained
 
@@ -251,12 +253,21 @@ def test_a_recipe_that_was_edited_to_another_model_is_noticed(tmp_path: Path) ->
     )
 
 
-def test_translation_does_not_need_what_the_description_says(tmp_path: Path) -> None:
+def test_translation_does_not_need_the_description(tmp_path: Path) -> None:
     run_folder(tmp_path, DATA)
     assert not (tmp_path / "model.json").exists()
-    expected = texts(load(tmp_path, device="cpu").translate(NINE))
-    (tmp_path / "model.json").write_bytes(b"\xff{")
-    assert texts(load(tmp_path, device="cpu").translate(NINE)) == expected
+    assert texts(load(tmp_path, device="cpu").translate(NINE)) == texts(untrained().translate(NINE))
+
+
+def test_a_damaged_checkpoint_is_not_translated_with(tmp_path: Path) -> None:
+    run_folder(tmp_path, DATA)
+    path = Checkpoints(tmp_path).save(Checkpoint(TrainingState(update=7), untrained().model.state_dict(), {}))
+    content = bytearray((path / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (path / "model.safetensors").write_bytes(content)
+    with pytest.raises(RunError) as raised:
+        load(tmp_path, "last", "cpu")
+    assert str(raised.value) == f"{path} is damaged: model.safetensors was changed after it was written."
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
@@ -268,9 +279,6 @@ def test_an_absent_device_is_refused(tmp_path: Path) -> None:
 
 
 def test_checkpoints_are_chosen_by_name(tmp_path: Path) -> None:
-    from mt.training.checkpoint import Checkpoint, Checkpoints
-    from mt.training.state import TrainingState
-
     run_folder(tmp_path, DATA)
     for update, value in ((10, 3.0), (20, 2.0), (30, 2.5)):
         state = TrainingState(update=update).after_validation({"loss": value})

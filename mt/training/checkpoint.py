@@ -22,8 +22,8 @@ from typing import Any
 from safetensors import SafetensorError
 from torch import Tensor
 
-from mt.errors import RunError, plural
-from mt.text.files import sha256_of
+from mt.errors import RunError
+from mt.training.checksum import DamagedError, check_file, checksum
 from mt.training.state import HIGHER_IS_BETTER, TrainingState
 from mt.training.weights import read_tensors, write_tensors
 
@@ -31,10 +31,6 @@ VERSION = 1
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _NAME = re.compile(r"step-(\d{8,})")
 _ASIDE = ".aside-"
-
-
-class DamagedError(RunError):
-    """A checkpoint is torn or was changed."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +106,15 @@ class Checkpoints:
         path = self.path(update)
         state, files = _read_state(path)
         for name, expected in files.items():
-            _check_file(path / name, expected)
+            check_file(path / name, expected)
         return state
+
+    def weights(self, update: int) -> Path:
+        """The file of the weights of `update`, compared with its checksum. Raises as `load`."""
+        path = self.path(update)
+        _, files = _read_state(path)
+        check_file(path / WEIGHTS, files[WEIGHTS])
+        return path / WEIGHTS
 
     def newest(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest whole checkpoint, None where there is none at all, and a sentence for each damaged newer one.
@@ -167,10 +170,7 @@ class Checkpoints:
 def _write(folder: Path, checkpoint: Checkpoint) -> None:
     write_tensors(folder / WEIGHTS, checkpoint.weights)
     write_tensors(folder / OPTIMIZER, checkpoint.optimizer)
-    files = {
-        name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_of(folder / name)}
-        for name in (WEIGHTS, OPTIMIZER)
-    }
+    files = {name: checksum(folder / name) for name in (WEIGHTS, OPTIMIZER)}
     content = {"version": VERSION, "state": checkpoint.state.to_json(), "files": files}
     (folder / STATE).write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", "utf-8")
     for name in (WEIGHTS, OPTIMIZER, STATE):
@@ -203,18 +203,7 @@ def _read_state(path: Path) -> tuple[TrainingState, dict[str, dict[str, Any]]]:
             "use the toolkit that wrote it."
         )
     try:
-        return TrainingState.from_json(content["state"]), dict(content["files"])
+        files = {name: dict(content["files"][name]) for name in (WEIGHTS, OPTIMIZER)}
+        return TrainingState.from_json(content["state"]), files
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"{path} is damaged: its {STATE} is not as this toolkit writes it.") from error
-
-
-def _check_file(path: Path, expected: Mapping[str, Any]) -> None:
-    if not path.is_file():
-        raise DamagedError(f"{path.parent} is damaged: {path.name} is missing.")
-    size = path.stat().st_size
-    if size != expected["bytes"]:
-        raise DamagedError(
-            f"{path.parent} is damaged: {path.name} has {size} {plural(size, 'byte')}, but had {expected['bytes']}."
-        )
-    if sha256_of(path) != expected["sha256"]:
-        raise DamagedError(f"{path.parent} is damaged: {path.name} was changed after it was written.")

@@ -12,7 +12,8 @@ import torch
 
 from mt.errors import RunError
 from mt.training import checkpoint as module
-from mt.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, Checkpoint, Checkpoints, DamagedError
+from mt.training.checkpoint import OPTIMIZER, STATE, WEIGHTS, Checkpoint, Checkpoints
+from mt.training.checksum import DamagedError
 from mt.training.state import TrainingState
 
 
@@ -121,6 +122,11 @@ DAMAGE: list[tuple[str, Any, str]] = [
     (STATE, Path.unlink, "its state.json cannot be read."),
     (STATE, lambda path: path.write_text("[]"), "its state.json cannot be read."),
     (STATE, lambda path: path.write_text('{"version": 1}'), "its state.json is not as this toolkit writes it."),
+    (
+        STATE,
+        lambda path: path.write_text('{"version": 1, "state": {}, "files": {}}'),
+        "its state.json is not as this toolkit writes it.",
+    ),
 ]
 
 
@@ -189,7 +195,7 @@ def full_disk(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize("update", [100, 200])
-@pytest.mark.parametrize("failing", ["write_tensors", "sha256_of", "_sync", "json.dumps"])
+@pytest.mark.parametrize("failing", ["write_tensors", "checksum", "_sync", "json.dumps"])
 def test_a_full_disk_leaves_what_was_there(
     checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch, failing: str, update: int
 ) -> None:
