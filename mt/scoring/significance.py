@@ -52,8 +52,11 @@ def paired_bootstrap(formula: Formula, baseline: FloatArray, system: FloatArray,
 
     Both systems are scored on the same drawn sentences. The resampled differences, moved so that their mean is zero,
     stand for what chance does where there is no difference (Riezler and Maxwell 2005, section 3, there one-sided, as
-    in sacreBLEU, whose p is therefore about half of this one).
+    in sacreBLEU, whose p is therefore about half of this one). A corpus of one sentence is drawn alike in every trial:
+    nothing is known of chance, and p is 1.
     """
+    if len(baseline) < 2:
+        return 1.0
     both = np.concatenate([baseline, system], axis=1)
     sums = resampled_sums(both, trials, seed)
     width = baseline.shape[1]

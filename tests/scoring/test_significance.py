@@ -53,6 +53,16 @@ def test_different_systems_differ(metric: str, test: str) -> None:
     assert LEAST <= p_values[0] < 0.05
 
 
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_sentence_tells_nothing_of_chance(metric: str, test: str) -> None:
+    """Fault 104: all samples of one sentence are that sentence, and its translations changing sides half the time."""
+    references, good, worse = corpus(1)
+    scorer = Scorer(metric, [references])
+    a, b = scorer.statistics(good), scorer.statistics([f"{worse[0]} blue blue"])
+    assert TESTS[test][0](scorer.kind.formula, a, b, 1000, 12345) == 1.0
+
+
 def test_randomization_agrees_with_sacrebleu(shared_data: Path) -> None:
     """Real systems: no trial ties with the real difference, so that >= and > count the same."""
     from sacrebleu.metrics.bleu import BLEU
