@@ -76,20 +76,33 @@ def weights(recipe: Recipe) -> bytes:
     return (recipe.model_dir / "model.safetensors").read_bytes()
 
 
+SETTINGS = {
+    "plain": (),
+    "accumulated": ("train.accumulate=2",),
+    "periods": ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"),
+    "bpe-dropout": BPE,
+}
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def uninterrupted(task: Path, request: pytest.FixtureRequest) -> tuple[str, Recipe]:
+    """Name of settings, and the recipe of a training with them that ran from beginning to end."""
+    recipe = settings_of(task, request.param, f"whole-{request.param}")
+    run_to_the_end(recipe)
+    return request.param, recipe
+
+
+def settings_of(task: Path, name: str, run: str) -> Recipe:
+    return recipe_of(task, str(task / run), *SETTINGS[name], data="bpe" if name == "bpe-dropout" else "words")
+
+
 class TestResuming:
     @pytest.mark.parametrize("stops", [[1], [5], [3, 1, 4]])
-    @pytest.mark.parametrize(
-        "settings",
-        [(), ("train.accumulate=2",), ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"), BPE],
-        ids=["plain", "accumulated", "periods", "bpe-dropout"],
-    )
     def test_equals_an_uninterrupted_training_bit_for_bit(
-        self, task: Path, tmp_path: Path, stops: list[int], settings: tuple[str, ...]
+        self, task: Path, uninterrupted: tuple[str, Recipe], stops: list[int]
     ) -> None:
-        data = "bpe" if settings is BPE else "words"
-        whole = recipe_of(task, str(tmp_path / "whole"), *settings, data=data)
-        parts = recipe_of(task, str(tmp_path / "parts"), *settings, data=data)
-        run_to_the_end(whole)
+        name, whole = uninterrupted
+        parts = settings_of(task, name, f"parts-{name}-{len(stops)}-{stops[0]}")
         run_to_the_end(parts, stops)
         assert weights(parts) == weights(whole)
         assert losses(parts) == losses(whole)
