@@ -84,6 +84,10 @@ def evaluate(
         raise click.UsageError("--ref and --tgt-lang go with --hyp; a run's recipe names its own")
     if run is None and (check_expect or checkpoint):
         raise click.UsageError("--check-expect and --checkpoint go with a run folder")
+    if run is None and (device != "auto" or threads is not None):
+        raise click.UsageError("--device and --threads go with a run folder; nothing is computed with --hyp")
+    if paired in ("bootstrap", "randomization") and len(hypotheses) < 2:
+        raise click.UsageError(f"--paired {paired} compares systems with the first; give --hyp at least twice")
     from mt.scoring.report import table
 
     if run is None:

@@ -19,6 +19,13 @@ class LengthPenaltyConfig:
     )
     alpha: float = option(1.0, help="exponent; 0 is the plain sum, larger favours longer output", ge=0)
 
+    def __post_init__(self) -> None:
+        if self.kind == "none" and self.alpha != 1.0:
+            raise ConfigError(
+                f"decode.length_penalty.alpha {self.alpha:g} belongs to decode.length_penalty.kind average or wu, but "
+                "the kind is none: choose one of those, or leave alpha at 1."
+            )
+
 
 @dataclass(frozen=True)
 class DecodeConfig:

@@ -100,7 +100,9 @@ class RandomModel(Table):
 
 
 def config(beam_size: int = 4, n_best: int = 1, kind: str = "average", alpha: float = 1.0) -> DecodeConfig:
-    return DecodeConfig(beam_size=beam_size, n_best=n_best, length_penalty=LengthPenaltyConfig(kind, alpha))
+    """A penalty of kind none takes no alpha."""
+    penalty = LengthPenaltyConfig(kind) if kind == "none" else LengthPenaltyConfig(kind, alpha)
+    return DecodeConfig(beam_size=beam_size, n_best=n_best, length_penalty=penalty)
 
 
 def search(
