@@ -113,7 +113,8 @@ def translate_stream(
         target: a file, written aside and renamed at the end; or a stream, pipe or device, flushed after each window.
 
     Raises:
-        DataError: `check_paths`, or the text is not UTF-8 (what came before was translated); OSError: writing.
+        DataError: `check_paths`, or the text is not UTF-8 (all lines before that one were translated); OSError:
+            writing.
     """
     check_paths(source, target if isinstance(target, Path) else None)
     blocks = (
@@ -129,9 +130,10 @@ def translate_stream(
 def _translate_blocks(
     translator: Translator, blocks: Iterable[Block], target: BufferedIOBase | BinaryIO, format: str
 ) -> Generator[Event, None, Translated]:
-    done, cut = 0, list[int]()
+    done, cut, error = 0, list[int](), None
     for block in blocks:
-        window = translator.translate_window(block.lines())
+        lines, error = block.readable()
+        window = translator.translate_window(lines)
         for number, translation in enumerate(window, done + 1):
             if translation.cut_from is not None:
                 yield Notice(_source_cut(number, translation.cut_from, translator.config))
@@ -141,8 +143,12 @@ def _translate_blocks(
         target.flush()
         done += len(window)
         yield Progress("translate", done)
+        if error is not None:
+            break
     if cut:
         yield Notice(_translations_cut(cut))
+    if error is not None:
+        raise error
     return Translated(done, len(cut))
 
 

@@ -140,6 +140,15 @@ def test_bytes_that_are_not_utf8_are_named_and_earlier_lines_come_out(monkeypatc
     assert out.getvalue() == b"a\n"
 
 
+@pytest.mark.parametrize("good", [0, 3])
+def test_lines_before_one_that_is_not_utf8_are_translated(good: int) -> None:
+    """Fault 17: also those of the same window; none after it is."""
+    out = io.BytesIO()
+    with pytest.raises(DataError, match=rf"^standard input, line {good + 1}, byte offset {2 * good + 2}: 0xE9 is not"):
+        finish(translate_stream(copier(), io.BytesIO(b"a\n" * good + b"b \xe9\nc\n"), out))
+    assert out.getvalue() == b"a\n" * good
+
+
 def test_compressed_input(tmp_path: Path) -> None:
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
     finish(translate_stream(copier(), tmp_path / "in.gz", tmp_path / "out"))

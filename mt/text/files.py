@@ -50,6 +50,14 @@ class Block:
                 f"{place}: 0x{self.data[error.start]:02X} is not UTF-8; convert the file to UTF-8 or mend the line."
             ) from None
 
+    def readable(self) -> tuple[list[str], DataError | None]:
+        """The lines before the first that is not UTF-8, and the error that `lines` raises because of it, or None."""
+        try:
+            return self.lines(), None
+        except DataError as error:
+            found = self.lines_or_none()
+            return [line for line in found[: found.index(None)] if line is not None], error
+
     def lines_or_none(self) -> list[str | None]:
         """The lines without their ends; None for each that is not UTF-8."""
         try:
