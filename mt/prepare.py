@@ -64,7 +64,7 @@ def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None
             work = Preparation(recipe.data, recipe.tokenizer.resamples, tokenizers, Origin(settings, inputs), aside)
             report = yield from work.run(totals, _workers(workers, sum(totals)))
     report.folder = folder
-    for text in warnings(report):
+    for text in warnings(report, recipe.tokenizer.type):
         yield Notice(text)
     return report
 

@@ -13,7 +13,7 @@ import pytest
 
 from mt.data import store as store_module
 from mt.data.config import DataConfig, TestSet
-from mt.data.report import PrepareReport
+from mt.data.report import PrepareReport, warnings
 from mt.data.store import Store
 from mt.errors import ConfigError, DataError, RunError
 from mt.events import Event, Notice, finish
@@ -222,6 +222,22 @@ def test_an_unknown_rate_above_5_percent_is_noticed(tmp_path: Path) -> None:
     assert notices(swapped)[-1].startswith(
         "50.0% of the target pieces are unknown: is the vocabulary that of this text"
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [
+        ("word", "A larger vocab_size keeps more of it."),
+        ("char", "A larger vocab_size or character_coverage: 1 keeps more of it."),
+        ("bpe", "A larger vocab_size, character_coverage: 1 or byte_fallback: true keeps more of it."),
+    ],
+)
+def test_the_advice_on_unknown_pieces_is_what_the_tokenizer_can_do(tmp_path: Path, kind: str, advice: str) -> None:
+    report = done(simple(tmp_path, b"a b\n", b"c d\n"))
+    report.tgt.counts.unknown = report.tgt.counts.pieces
+    assert warnings(report, kind) == [
+        f"100.0% of the target pieces are unknown: is the vocabulary that of this text and side? {advice}"
+    ]
 
 
 def test_reuse_takes_over_a_vocabulary(tmp_path: Path) -> None:

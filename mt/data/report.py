@@ -168,14 +168,18 @@ def left(kept: int, read: int, dropped: dict[str, int]) -> str:
     return f"{kept} of {read} {plural(read, 'pair')} left" + (f": {reasons}" if reasons else "")
 
 
-def warnings(report: PrepareReport) -> list[str]:
-    """What in a report the person should look into."""
+_KEEPS_MORE = {"word": "A larger vocab_size keeps", "char": "A larger vocab_size or character_coverage: 1 keeps"}
+
+
+def warnings(report: PrepareReport, tokenizer: str) -> list[str]:
+    """What in a report the person should look into; `tokenizer` is its type."""
+    keeps = _KEEPS_MORE.get(tokenizer, "A larger vocab_size, character_coverage: 1 or byte_fallback: true keeps")
     said = []
     for name, side in (("source", report.src), ("target", report.tgt)):
         if side.unknown_rate > HIGH_UNKNOWN_RATE:
             said.append(
                 f"{side.unknown_rate:.1%} of the {name} pieces are unknown: is the vocabulary that of this text and "
-                "side? A larger vocab_size, character_coverage: 1 or byte_fallback: true keeps more of it."
+                f"side? {keeps} more of it."
             )
         if side.counts.markers:
             said.append(f"{name} lines with U+2581 (▁), which becomes a space: {side.counts.markers}")
