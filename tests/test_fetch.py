@@ -206,6 +206,20 @@ def test_texts_of_somebody_else_are_never_written_over(tmp_path: Path, block: st
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["dev.de"]
 
 
+@pytest.mark.parametrize("note", ["{", "[]", "[1]", '{"made_from": {}}', '{"made_from": {}, "sha256": 1}'])
+def test_a_damaged_note_is_named_and_the_advice_helps(tmp_path: Path, note: str) -> None:
+    recipe = write_recipe(tmp_path, "  split: {tsv: all.tsv, valid: 20, test: 30}\n")
+    (tmp_path / "all.tsv").write_text(TABLE)
+    run(recipe)
+    (tmp_path / "d" / "parts.json").write_text(note)
+    assert refusal(recipe) == (
+        "FOLDER/d/parts.json is damaged: delete it, with the texts that mt fetch made, and run mt fetch again."
+    )
+    for name in ["parts.json", *PARTS]:
+        (tmp_path / "d" / name).unlink()
+    assert origins(run(recipe)[0]) == ["split"] * 6
+
+
 @pytest.mark.parametrize("block", ["split: {tsv: all.tsv, valid: 20, test: 30}", "generate: {pairs: 50, held_out: 5}"])
 def test_all_six_texts_of_somebody_else_are_used(tmp_path: Path, block: str) -> None:
     recipe = write_recipe(tmp_path, f"  {block}\n")

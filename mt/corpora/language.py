@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mt.errors import ConfigError, MissingExtraError
+from mt.errors import ConfigError, DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -16,6 +16,10 @@ SOME_KNOWN = "cs, da, de, en, es, fi, fr, hu, it, ja, ko, nl, pl, pt, ro, ru, sv
 _SPELLERS = {"nb": "no"}  # Babel's name -> num2words' name, where they differ
 
 _MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u061c\u2066\u2067\u2068\u2069"))
+
+
+class UnsayableError(DataError):
+    """A language has no words for something."""
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Language:
     def spell(self, number: int, to: str) -> str:
         """Write `number` in words; `to` is num2words' cardinal, ordinal, ordinal_num or year.
 
-        Raises NotImplementedError where num2words has no such words for the language.
+        Raises UnsayableError where num2words has no such words for the language.
         """
         from num2words import num2words
 
         try:
             return str(num2words(number, to=to, lang=self.speller))
         except Exception as error:  # each language of num2words fails in its own way: AttributeError, IndexError, ...
-            raise NotImplementedError(f"num2words has no {to} of {number} in {self.code}") from error
+            raise UnsayableError(f"num2words has no {to} of {number} in {self.code}.") from error
 
 
 def find_language(code: str, key: str) -> Language:

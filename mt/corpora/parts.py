@@ -84,7 +84,15 @@ class Parts:
             write_json(self.note_path, {"made_from": made_from, "sha256": sums})
 
     def _note(self) -> dict[str, Any]:
-        return dict(read_json(self.note_path)) if self.note_path.is_file() else {}
+        if not self.note_path.is_file():
+            return {}
+        try:
+            note = dict(read_json(self.note_path))
+            return {"made_from": note["made_from"], "sha256": dict(note["sha256"])}
+        except (DataError, KeyError, TypeError, ValueError):
+            raise DataError(
+                f"{self.note_path} is damaged: delete it, with the texts that mt fetch made, and run mt fetch again."
+            ) from None
 
     def _key(self, path: Path) -> str:
         """The file as seen from the note, so that the folder can be moved."""

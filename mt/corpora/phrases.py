@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mt.corpora.kinds import KINDS, Draw
-from mt.corpora.language import Language, tidy
+from mt.corpora.language import Language, UnsayableError, tidy
 from mt.errors import DataError
 
 _ATTEMPTS = 20  # draws a phrase wanted; kinds with few phrases run dry long before
@@ -55,5 +55,5 @@ def _draw(
         say = KINDS[name][0](draw)
         try:
             yield tidy(say(source)), tidy(say(target))
-        except (KeyError, NotImplementedError):  # CLDR lacks the name or format, num2words the words
+        except (KeyError, UnsayableError):  # CLDR lacks the name or format, num2words the words
             unsayable[name] = unsayable.get(name, 0) + 1
