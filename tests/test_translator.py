@@ -4,20 +4,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 import mt
 from mt.data.config import DataConfig, ParallelText
+from mt.data.training_data import batches_of
 from mt.errors import ConfigError, RunError
+from mt.models.encoder_decoder import EncoderDecoder
 from mt.search.config import DecodeConfig
+from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoint, Checkpoints
 from mt.training.state import TrainingState
 from mt.translator import WINDOW, Alternative, Translation, Translator, evaluating, load
-from tests.translators import LETTERS, copied, copier, run_folder, untrained
+from tests.data.fakes import corpus_of
+from tests.translators import LETTERS, Copy, CopyState, copied, copier, letters, run_folder, untrained
 
 NINE = ["1 a a a a", "2", "3 b b b b b b b b", "4 c c", "5 d d", "6 e e e e e e", "7", "8 f", "9 g g g g g g g"]
 DATA = DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),))
@@ -196,6 +202,38 @@ def test_each_side_has_its_own_tokenizer() -> None:
     """Fault 31."""
     [found] = untrained(DecodeConfig(max_length=5)).translate(["x y z"])
     assert set(found.text.split()) <= {*LETTERS[:9], "\u2047"}
+
+
+class Listener(Copy):
+    """Keeps what the encoder was given, and what the decoder was given first."""
+
+    encoded: list[list[int]]
+    begun: list[int] | None
+
+    def start(self, src: Tensor, src_mask: Tensor) -> CopyState:
+        self.encoded, self.begun = src.tolist(), None
+        return super().start(src, src_mask)
+
+    def step(self, tokens: Tensor, state: CopyState) -> tuple[Tensor, CopyState]:
+        self.begun = self.begun or tokens.tolist()
+        return super().step(tokens, state)
+
+
+def test_the_model_is_given_in_translation_what_it_was_given_in_training(tmp_path: Path) -> None:
+    """Faults 109 and 113: ids of the encoder for 'a b', end mark included, and the decoder's first id; moved, too."""
+    saved = letters()
+    saved.save(tmp_path)
+    for tokenizers in (saved, Tokenizers.load(tmp_path)):
+        a, b = tokenizers.src.encode("a b")
+        bos, eos = tokenizers.src.bos, tokenizers.src.eos
+        [batch] = batches_of(corpus_of(["a b"], ["a b"], tokenizers), tokenizers, 100)
+        assert batch.src.tolist() == [[a, b, eos]]
+        assert batch.tgt_in.tolist() == [[bos, a, b]]
+        listener = Listener(len(tokenizers.src))
+        config = DecodeConfig(beam_size=1)
+        [_] = Translator(cast(EncoderDecoder, listener), tokenizers, config).translate(["a b"])
+        assert listener.encoded == batch.src.tolist()
+        assert listener.begun == batch.tgt_in[:, 0].tolist()
 
 
 def test_lines_are_read_a_window_ahead() -> None:
