@@ -34,7 +34,11 @@ class EvaluateConfig:
         "without spaces, else 13a)",
         choices=tuple(TOKENIZERS),
     )
-    lowercase: bool = option(False, help="disregard case in BLEU and chrF; TER always does")
+    lowercase: bool = option(
+        False,
+        help="disregard case in BLEU and chrF; TER always does. As in Unicode, not as in Turkish: İ becomes i and "
+        "U+0307, which is not i",
+    )
     confidence: int = option(0, help="bootstrap samples for 95 % confidence intervals; 0: none", ge=0)
     paired: str = option(
         "bootstrap",
