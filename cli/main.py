@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -23,6 +26,21 @@ COMMANDS = {
     "translate": "Translate lines of text, from standard input to standard output.",
     "evaluate": "Score a run's test sets, or files of translations.",
 }
+
+
+_STAYS = {
+    "run": "Finished stages and saved checkpoints stay; the same command goes on from there.",
+    "fetch": "What was downloaded stays; the same command goes on from there.",
+    "prepare": "Nothing half-made is left; the same command begins anew.",
+    "train": "Saved checkpoints stay; the same command goes on from the last.",
+    "translate": "The same command begins anew.",
+    "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
+}
+"""What is true after an interrupt."""
+
+
+class _Terminated(SystemExit):
+    """SIGTERM or SIGHUP; like Ctrl-C it unwinds, so that nothing half-written is left, and then ends the process."""
 
 
 class _Commands(click.Group):
@@ -53,7 +71,7 @@ def mt() -> None:
         mt run quickstart
 
     Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed, 2
-    something to mend (one sentence says what), 130 interrupted.
+    something to mend (one sentence says what), 130 interrupted, 143 terminated.
     """
 
 
@@ -65,8 +83,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _say("Error: standard output is closed; send it to a file, or to /dev/null to do without.")
         sys.exit(2)
     _speak_utf8()
-    code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+    with _terminable():
+        code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     sys.exit(code)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Have signals that would end the process at once unwind it instead, save those that are ignored (nohup)."""
+
+    def end(number: int, _: object) -> NoReturn:
+        raise _Terminated(128 + number)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    mine = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in mine:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _name_files_in_utf8() -> None:
@@ -99,13 +136,20 @@ def _guarded(arguments: list[str]) -> int:
     except MtError as error:
         return _fail([str(error)], error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _say("Interrupted. What was saved stays; the same command goes on from there.")
+        _say(f"Interrupted. {_stays(arguments)}".strip())
         return INTERRUPTED
+    except _Terminated as error:
+        _say(f"Terminated. {_stays(arguments)}".strip())
+        return int(error.code or 0)
     except BrokenPipeError:
         _close_stdout()
         return BROKEN_PIPE
     except OSError as error:
         return _fail([_sentence(error)])
+
+
+def _stays(arguments: list[str]) -> str:
+    return next((_STAYS[name] for name in arguments if name in COMMANDS), "")
 
 
 def _fail(sentences: Iterable[str], code: int = 2) -> int:

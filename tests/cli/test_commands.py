@@ -108,7 +108,10 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_translation_leaves_no_file(tiny_run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "word", "code"), [(2, b"Interrupted", 130), (15, b"Terminated", 143)])
+def test_an_interrupted_translation_leaves_no_file(
+    tiny_run: Path, tmp_path: Path, number: int, word: bytes, code: int
+) -> None:
     """Fault 90: a real signal, after the first lines were written."""
     with start("translate", tiny_run, "-o", tmp_path / "out.txt", "--device", "cpu", "--threads", 1) as process:
         assert process.stdin
@@ -117,10 +120,10 @@ def test_an_interrupted_translation_leaves_no_file(tiny_run: Path, tmp_path: Pat
         while process.poll() is None and not any(path.stat().st_size for path in tmp_path.iterdir()):
             time.sleep(0.02)
         assert not (tmp_path / "out.txt").exists()
-        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, number)
         _, said = process.communicate()
-    assert process.returncode == 130
-    assert said.endswith(b"\nInterrupted. What was saved stays; the same command goes on from there.\n")
+    assert process.returncode == code
+    assert said.endswith(b"\n" + word + b". The same command begins anew.\n")
     assert list(tmp_path.iterdir()) == []
 
 

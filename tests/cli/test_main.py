@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,18 @@ def test_a_command_is_called_as_it_is_listed(name: str) -> None:
          "--ref and --tgt-lang go with --hyp; a run's recipe names its own (mt evaluate --help shows the options)."),
         (["evaluate", "--hyp", "a", "--check-expect"],
          "--check-expect and --checkpoint go with a run folder (mt evaluate --help shows the options)."),
+        (["evaluate", "--hyp", "a", "--ref", "b", "--device", "cpu"],
+         "--device and --threads go with a run folder; nothing is computed with --hyp (mt evaluate --help shows the "
+         "options)."),
+        (["evaluate", "--hyp", "a", "--ref", "b", "--threads", "1"],
+         "--device and --threads go with a run folder; nothing is computed with --hyp (mt evaluate --help shows the "
+         "options)."),
+        (["evaluate", "--hyp", "a", "--ref", "b", "--paired", "bootstrap"],
+         "--paired bootstrap compares systems with the first; give --hyp at least twice (mt evaluate --help shows the "
+         "options)."),
+        (["evaluate", "run", "--paired", "randomization"],
+         "--paired randomization compares systems with the first; give --hyp at least twice (mt evaluate --help shows "
+         "the options)."),
         (["evaluate", "--hyp", "a", "--ref", "b", "-o", "evaluate.expect.test.bleu.value=9"],
          "-o evaluate.expect.test.bleu.value=9: evaluate.expect is of the test sets of a run: give the run folder, "
          "with --check-expect, in place of files."),
@@ -85,6 +98,9 @@ def test_wrong_usage_is_one_sentence(
         (["decode.beam_size=0"], "-o decode.beam_size=0: decode.beam_size must be at least 1, but is 0."),
         (["decode.n_best=5", "decode.beam_size=4"],
          "-o decode.n_best=5: decode.n_best (5) must not be above decode.beam_size (4)."),
+        (["decode.length_penalty.kind=none", "decode.length_penalty.alpha=0.6"],
+         "-o decode.length_penalty.alpha=0.6: decode.length_penalty.alpha 0.6 belongs to decode.length_penalty.kind "
+         "average or wu, but the kind is none: choose one of those, or leave alpha at 1."),
         (["model.dim=10", "model.heads=4"], "-o model.dim=10: model.dim (10) must be a multiple of model.heads (4)."),
         (["model.dropout=1.5"], "-o model.dropout=1.5: model.dropout must be at least 0 and below 1, but is 1.5."),
         (["train.label_smoothing=1"],
@@ -117,7 +133,7 @@ def test_settings_out_of_range_are_refused_at_once(
     ("error", "code", "said"),
     [
         (DataError("The text is wrong."), 2, "Error: The text is wrong.\n"),
-        (KeyboardInterrupt(), 130, "Interrupted. What was saved stays; the same command goes on from there.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted. What was downloaded stays; the same command goes on from there.\n"),
         (BrokenPipeError(errno.EPIPE, "Broken pipe"), 1, ""),
         (OSError(errno.ENOSPC, "No space left on device", "a/b"), 2,
          "Error: a/b: No space left on device; make room and run the command again.\n"),
@@ -134,6 +150,39 @@ def test_each_error_has_its_line_and_code(
     monkeypatch.setattr("mt.recipe.load_recipe", fail)
     called = mt("fetch", "quickstart")
     assert (called.code, called.out, called.err.strip("\n")) == (code, "", said.strip("\n"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_interrupt_says_what_is_true_of_the_command(mt: Call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.main.mt, "main", interrupted)
+    called = mt(name)
+    assert (called.code, called.out) == (130, "")
+    assert called.err.startswith("Interrupted. ")
+    assert ("goes on from" in called.err) == (name in ("run", "fetch", "train"))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
+def test_signals_are_afterwards_as_before(mt: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is ignored, as with nohup, stays so."""
+    during = []
+
+    def look(_: object) -> int:
+        during.extend([signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)])
+        return 0
+
+    monkeypatch.setattr("cli.main._guarded", look)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        mt("--version")
+        after = signal.getsignal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert callable(during[0])
+    assert during[1] == after == signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_a_fault_of_the_project_is_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
