@@ -60,7 +60,7 @@ class Tokenizer(ABC):
     def sample_batch(self, texts: Sequence[str], seed: int, config: TokenizerConfig) -> list[list[int]]:
         """A random segmentation of each line, as `config.dropout` or `config.alpha` asks.
 
-        A pure function of its arguments, whatever was sampled before; a line's segmentation depends on those before it.
+        A pure function of its arguments, in any process; a line's segmentation depends on the other lines, too.
         """
 
     @abstractmethod

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import re
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,9 +14,11 @@ from numpy.typing import NDArray
 
 from mt.errors import ConfigError, DataError
 from mt.text.base import Tokenizer, cleaner
+from mt.text.bpe_dropout import BpeDropout
 from mt.text.config import TokenizerConfig
+from mt.text.segmentation import Cut, Segmenter, Vocabulary
+from mt.text.unigram_sampling import UnigramSampling
 
-_SEEDING = threading.Lock()
 _QUIET = 2  # SentencePiece's log level: errors only, which become exceptions
 _ANY_LENGTH = 2**30  # bytes of a line; SentencePiece's default of 4192 leaves longer lines out without a word
 _ANY_NUMBER = 2_000_000  # more characters than Unicode has
@@ -52,17 +53,30 @@ class SubwordTokenizer(Tokenizer):
         strength = {"bpe": config.dropout, "unigram": config.alpha}.get(self.type, 0.0)
         if not strength:
             return self.encode_batch(texts)
-        cleaned = list(map(self.clean, texts))
-        # A thread's generator is seeded once, from a global seed, at its first draw: each call has a thread of its own.
-        with _SEEDING, ThreadPoolExecutor(1) as fresh_thread:
-            sentencepiece.set_random_generator_seed(seed % (2**32 - 1))  # 2**32 - 1 itself means a random seed
-            return fresh_thread.submit(self._sample, cleaned, strength).result()
+        normalized: list[str] = self._processor.normalize(list(map(self.clean, texts)))
+        return self._segmenter.sample(normalized, seed, strength)
 
-    def _sample(self, texts: list[str], strength: float) -> list[list[int]]:
-        ids: list[list[int]] = self._processor.encode(
-            texts, enable_sampling=True, alpha=strength, nbest_size=-1, num_threads=1
-        )
-        return ids
+    @cached_property
+    def _segmenter(self) -> Segmenter:
+        cuts: dict[str, Callable[[Vocabulary], Cut]] = {"bpe": BpeDropout, "unigram": UnigramSampling}
+        vocabulary = self._vocabulary()
+        return Segmenter(vocabulary, cuts[self.type](vocabulary))
+
+    def _vocabulary(self) -> Vocabulary:
+        processor, size = self._processor, len(self)
+        scores = np.array([processor.get_score(index) for index in range(size)])
+        special = {index for index in range(size) if processor.is_unknown(index) or processor.is_control(index)}
+        ids = {piece: index for index, piece in enumerate(self.pieces) if index not in special}
+        symbols = {piece: index for piece, index in ids.items() if scores[index] == 0 and self._is_symbol(piece)}
+        normal = {piece: index for piece, index in ids.items() if piece not in symbols and not processor.is_byte(index)}
+        return Vocabulary(size, normal, symbols, self.spelled[1:], self.unk, scores)
+
+    def _is_symbol(self, piece: str) -> bool:
+        """Whether a piece of score 0 is a user symbol, which SentencePiece tells in its model file only.
+
+        There (`sentencepiece_model.proto`) field 2 of a piece, a float, is its score, and 4 in field 3 a user symbol.
+        """
+        return piece.encode() + b"\x15" + struct.pack("<f", 0.0) + b"\x18\x04" in self.model
 
     def normalize(self, text: str) -> str:
         normalized: str = self._processor.normalize(self.clean(text))
