@@ -117,7 +117,7 @@ def build_trainer(
         model=model,
         loss=loss,
         optimizer=optimizer,
-        schedule=recipe.train.schedule.build(recipe.train.lr),
+        schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps),
         data=TrainingData(store.split("train"), tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed),
         validate=Validation(recipe, store, model, loss, precision) if recipe.data.valid else None,
         checkpoints=Checkpoints(recipe.model_dir),

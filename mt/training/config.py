@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mt.config import option
@@ -50,19 +50,47 @@ class Period:
         return self.text
 
 
+DECAYS = ("linear", "cosine")
+"""Schedules with an end."""
+
+
 @dataclass(frozen=True)
 class ScheduleConfig:
     """How the learning rate moves; `train.lr` is its peak."""
 
-    name: str = option("inverse_sqrt", help="shape of the schedule", choices=("inverse_sqrt", "constant"))
+    name: str = option(
+        "inverse_sqrt", help="shape of the schedule", choices=("inverse_sqrt", "linear", "cosine", "constant")
+    )
     warmup: int = option(4000, help="updates of linear warm-up; 0 starts at the peak", ge=0)
     init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts", ge=0)
+    updates: int | None = option(
+        None, help="linear, cosine: the update at which the decay ends; default: train.max_steps", ge=1
+    )
+    final: float = option(0.0, help="linear, cosine: learning rate at the end of the decay and after it", ge=0)
 
-    def build(self, peak: float) -> Schedule:
+    def build(self, peak: float, max_steps: int | None = None) -> Schedule:
         """The learning rate of an update by its number (the first is 1), with this `peak`."""
         from mt.training.schedules import SCHEDULES
 
-        return SCHEDULES[self.name](peak, self)
+        return SCHEDULES[self.name](peak, replace(self, updates=self.updates or max_steps))
+
+    def check(self, peak: float, max_steps: int | None) -> None:
+        """Refuse a decay without an end, or one that ends before it begins or above where it begins."""
+        if self.name not in DECAYS:
+            return
+        end = self.updates or max_steps
+        if end is None:
+            raise ConfigError(
+                f"train.schedule.name {self.name} decays until an update: set train.schedule.updates or "
+                "train.max_steps."
+            )
+        if end <= max(self.warmup, 1):
+            raise ConfigError(
+                f"train.schedule: the decay ends at update {end}, within the warm-up ({self.warmup} updates); set "
+                "train.schedule.updates above train.schedule.warmup."
+            )
+        if self.final > peak:
+            raise ConfigError(f"train.schedule.final ({self.final}) must not be above train.lr ({peak}).")
 
 
 @dataclass(frozen=True)
@@ -124,6 +152,7 @@ class TrainConfig:
             raise ConfigError(
                 "train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience."
             )
+        self.schedule.check(self.lr, self.max_steps)
         if self.max_time is not None and self.max_time.unit != "seconds":
             raise ConfigError(f"train.max_time must be a time such as 90s, 30m or 4h, but is {self.max_time}.")
         kept = self.keep_last if self.average.of == "last" else self.keep_best

@@ -42,7 +42,39 @@ def constant(peak: float, config: ScheduleConfig) -> Schedule:
     return rate
 
 
+def linear(peak: float, config: ScheduleConfig) -> Schedule:
+    """Linear warm-up to `peak`, then a straight line to `final` at update `updates`, and `final` after it."""
+    return _decay(peak, config, lambda done: 1 - done)
+
+
+def cosine(peak: float, config: ScheduleConfig) -> Schedule:
+    """Linear warm-up to `peak`, then half a cosine to `final` at update `updates`, and `final` after it.
+
+    Loshchilov and Hutter 2017, "SGDR", equation 5, without restarts.
+    """
+    return _decay(peak, config, lambda done: (1 + math.cos(math.pi * done)) / 2)
+
+
+def _decay(peak: float, config: ScheduleConfig, left: Callable[[float], float]) -> Schedule:
+    """Warm-up, then from `peak` (without warm-up at update 1) to `final`.
+
+    `left`: share of the decay's updates that is done -> share of its height that is left.
+    """
+    warmup, top, end = constant(peak, config), max(config.warmup, 1), config.updates
+    assert end is not None  # TrainConfig has checked it
+
+    def rate(update: int) -> float:
+        if update <= top:
+            return warmup(update)
+        done = min(1.0, (update - top) / (end - top))
+        return config.final + (peak - config.final) * left(done)
+
+    return rate
+
+
 SCHEDULES: dict[str, Callable[[float, ScheduleConfig], Schedule]] = {
     "inverse_sqrt": inverse_sqrt,
+    "linear": linear,
+    "cosine": cosine,
     "constant": constant,
 }

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mt.training.config import ScheduleConfig
+from mt.errors import ConfigError
+from mt.training.config import DECAYS, ScheduleConfig, TrainConfig
 from mt.training.schedules import SCHEDULES
 
 
@@ -40,15 +41,48 @@ def test_constant_after_its_warmup() -> None:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_no_warmup_starts_at_the_peak(name: str) -> None:
     """Fault 53: neither a division by zero nor a first update without learning rate."""
-    schedule = ScheduleConfig(name=name, warmup=0).build(1e-3)
+    schedule = ScheduleConfig(name=name, warmup=0).build(1e-3, 100)
     assert schedule(0) == schedule(1) == 1e-3
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_peak_is_reached_at_the_last_update_of_the_warmup(name: str) -> None:
     """Fault 53: no two updates of the warm-up share a rate."""
-    schedule = ScheduleConfig(name=name, warmup=5).build(1e-3)
+    schedule = ScheduleConfig(name=name, warmup=5).build(1e-3, 100)
     rates = [schedule(update) for update in range(1, 6)]
     assert rates == sorted(set(rates))
     assert rates[0] > 0
     assert rates[-1] == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "rates"),
+    [
+        ("linear", [0.5, 1.0, 0.775, 0.55, 0.325, 0.1, 0.1]),
+        ("cosine", [0.5, 1.0, 0.8681980515, 0.55, 0.2318019485, 0.1, 0.1]),
+    ],
+)
+def test_a_decay_ends_at_its_last_update(name: str, rates: list[float]) -> None:
+    schedule = ScheduleConfig(name=name, warmup=2, init=0, updates=10, final=0.1).build(1.0, 99)
+    assert [schedule(update) for update in (1, 2, 4, 6, 8, 10, 11)] == pytest.approx(rates, rel=1e-9)
+
+
+def test_a_decay_lasts_as_long_as_training_unless_told() -> None:
+    assert ScheduleConfig(name="linear", warmup=0).build(1.0, 11)(6) == 0.5
+
+
+@pytest.mark.parametrize("name", DECAYS)
+def test_a_decay_needs_an_end(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^train.schedule.name {name} decays until an update: set train.schedule"):
+        TrainConfig(max_epochs=1, schedule=ScheduleConfig(name=name))
+
+
+@pytest.mark.parametrize("name", DECAYS)
+def test_a_decay_does_not_end_within_the_warmup(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"ends at update 10, within the warm-up \(10 updates\)"):
+        TrainConfig(max_steps=10, schedule=ScheduleConfig(name=name, warmup=10))
+
+
+def test_a_decay_does_not_rise() -> None:
+    with pytest.raises(ConfigError, match=r"final \(1.0\) must not be above train.lr \(0.5\)"):
+        TrainConfig(max_steps=10, lr=0.5, schedule=ScheduleConfig(name="linear", warmup=1, final=1.0))
