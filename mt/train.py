@@ -34,6 +34,7 @@ from mt.training.resume import check_corpus, check_resume
 from mt.training.run_folder import LOG, clear, locked
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState, due
+from mt.training.update import Updater
 from mt.validation import Validation
 
 
@@ -88,10 +89,10 @@ def train(
 
 
 def _description(recipe: Recipe, trainer: Trainer) -> str:
-    parameters, pairs = sum(parameter.numel() for parameter in trainer.model.parameters()), len(trainer.data)
+    parameters, pairs = sum(parameter.numel() for parameter in trainer.updater.model.parameters()), len(trainer.data)
     return (
         f"Training {recipe.name}: {parameters:,} parameters, {pairs:,} {plural(pairs, 'pair')}, "
-        f"{trainer.precision.name} products, seed {recipe.seed}."
+        f"{trainer.updater.precision.name} products, seed {recipe.seed}."
     )
 
 
@@ -113,16 +114,13 @@ def build_trainer(
     optimizer = recipe.train.optimizer.build(model.parameters())
     loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
+    schedule = recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps)
     return Trainer(
-        model=model,
-        loss=loss,
-        optimizer=optimizer,
-        schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps),
+        updater=Updater(model, loss, optimizer, schedule, precision, recipe.train.clip_norm),
         data=TrainingData(store.split("train"), tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed),
         validate=Validation(recipe, store, model, loss, precision) if recipe.data.valid else None,
         checkpoints=Checkpoints(recipe.model_dir),
         config=recipe.train,
-        precision=precision,
         generators=_generators(device),
         state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"]),
         should_stop=should_stop,
@@ -161,7 +159,8 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
     if checkpoint is not None:
         check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
         file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
-        trainer.state = restore(checkpoint, trainer.model, trainer.optimizer, trainer.generators, file)
+        updater = trainer.updater
+        trainer.state = restore(checkpoint, updater.model, updater.optimizer, trainer.generators, file)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 

@@ -19,6 +19,7 @@ from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainCon
 from mt.training.loop import StepDone, Trainer
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
+from mt.training.update import Updater
 
 NEVER = Period.parse("1000000000")
 
@@ -71,16 +72,20 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
         clip_norm=shape.clip_norm,
         precision=shape.precision,
     )
-    return Trainer(
+    updater = Updater(
         model=model,
         loss=partial(CrossEntropy(config.label_smoothing), model),
         optimizer=config.optimizer.build(model.parameters()),
         schedule=config.schedule.build(config.lr),
+        precision=Precision.resolve(config.precision, torch.device("cpu")),
+        clip_norm=config.clip_norm,
+    )
+    return Trainer(
+        updater=updater,
         data=data,
         validate=None,
         checkpoints=Checkpoints(Path(tempfile.gettempdir()) / "never-written"),
         config=config,
-        precision=Precision.resolve(config.precision, torch.device("cpu")),
         generators={},
         state=TrainingState(metric=config.metric),
     )

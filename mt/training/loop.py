@@ -9,19 +9,16 @@ from itertools import islice
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mt.data.batching import Batch
 from mt.errors import RunError
 from mt.events import Event
-from mt.objectives.cross_entropy import Loss
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import TrainConfig
-from mt.training.optim import set_learning_rate
-from mt.training.precision import Precision
-from mt.training.schedules import Schedule
 from mt.training.snapshot import take
 from mt.training.state import TrainingState, due
+from mt.training.update import Updater
 
 MAX_SKIPPED = 100
 """Updates in a row without a finite gradient before training stops."""
@@ -87,17 +84,12 @@ class TrainingBatches(Protocol):
 class Trainer:
     """All that one training needs; `run` goes on from `state` until an end that `config` names."""
 
-    model: nn.Module
-    loss: Callable[[Batch], Loss]
-    """The objective of `model` on a batch."""
-    optimizer: torch.optim.Optimizer
-    schedule: Schedule
+    updater: Updater
     data: TrainingBatches
     validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None
     """Update number -> scores of the model as it stands; must draw from no generator of the training."""
     checkpoints: Checkpoints
     config: TrainConfig
-    precision: Precision
     generators: dict[str, torch.Generator]
     state: TrainingState
     should_stop: Callable[[], bool] = lambda: False
@@ -143,27 +135,9 @@ class Trainer:
         return iter(lambda: list(islice(batches, self.config.accumulate)), [])
 
     def _update(self, batches: list[Batch]) -> StepDone:
-        """One update: the gradient of the loss summed over all micro-batches, divided once by their target tokens."""
-        tokens = [int(batch.tgt_mask.sum()) for batch in batches]
-        losses = [self._backward(batch, sum(tokens)) for batch in batches]
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm or float("inf"), foreach=True)
-        rate = self.schedule(self.state.update + 1)
-        finite = bool(torch.isfinite(norm))
-        if finite:
-            set_learning_rate(self.optimizer, rate)
-            self.optimizer.step()
-        self.optimizer.zero_grad()
-        pairs = sum(batch.src.size(0) for batch in batches)
-        state = self.state.after_batches(len(batches), pairs, sum(tokens), len(self.data), skipped=not finite)
-        total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
-        return StepDone(state, total, nll, sum(tokens), 0.0, norm, rate)
-
-    def _backward(self, batch: Batch, tokens: int) -> tuple[Tensor, Tensor]:
-        batch = batch.to(self.precision.device)
-        with self.precision.autocast():
-            loss = self.loss(batch)
-        torch.autograd.backward(loss.total / tokens)
-        return loss.total.detach(), loss.nll
+        done = self.updater(batches, self.state.update + 1)
+        state = self.state.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
+        return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, done.learning_rate)
 
     def _advance(self, state: TrainingState) -> None:
         """Go on to `state`, and count all time since the last call, whatever took it."""
@@ -176,18 +150,18 @@ class Trainer:
         if self.validate is None:
             return False
         before = self.state
-        self.model.eval()
+        self.updater.model.eval()
         try:
             scores = yield from self.validate(self.state.update)
         finally:
-            self.model.train()
+            self.updater.model.train()
         self._advance(self.state.after_validation(scores))
         is_best = self.state.best.get(self.config.metric) != before.best.get(self.config.metric)
         yield Validated(self.state, is_best)
         return is_best
 
     def _save(self) -> Iterable[Event]:
-        self.checkpoints.save(take(self.state, self.model, self.optimizer, self.generators))
+        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer, self.generators))
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best)
         self._advance(self.state)
         yield Saved(self.state)

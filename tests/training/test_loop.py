@@ -21,6 +21,7 @@ from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainCon
 from mt.training.loop import StepDone, Trainer, Validated
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
+from mt.training.update import Updater
 
 CROSS_ENTROPY = CrossEntropy(0.1)
 PAIRS = [([4, 5], [6]), ([5], [7, 8, 9, 6, 7]), ([6, 7, 8, 9], [5, 4]), ([9, 9, 4], [8, 8, 8])]
@@ -62,16 +63,20 @@ def make_trainer(
     torch.manual_seed(1)
     one = StackConfig(layers=1)
     model = ModelConfig(encoder=one, decoder=one, dim=8, ffn_dim=8, heads=2, dropout=dropout).build(10, 10, 3)
-    trainer = Trainer(
+    updater = Updater(
         model=model,
         loss=partial(loss, model),
         optimizer=config.optimizer.build(model.parameters()),
         schedule=config.schedule.build(config.lr),
+        precision=Precision(torch.device("cpu"), torch.float32),
+        clip_norm=config.clip_norm,
+    )
+    trainer = Trainer(
+        updater=updater,
         data=data,
         validate=validate,
         checkpoints=Checkpoints(folder),
         config=config,
-        precision=Precision(torch.device("cpu"), torch.float32),
         generators={"cpu": torch.default_generator},
         state=TrainingState(),
     )
@@ -150,15 +155,15 @@ def test_dropout_is_off_in_validation_and_on_again_after_it(tmp_path: Path) -> N
     modes: list[bool] = []
 
     def validate(_: int) -> Generator[Event, None, dict[str, float]]:
-        modes.append(trainer.model.training)
+        modes.append(trainer.updater.model.training)
         yield Progress("validating", 1)
-        modes.append(trainer.model.training)
+        modes.append(trainer.updater.model.training)
         return {"loss": 1.0}
 
     trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), dropout=0.5, validate=validate)
     for event in trainer.run():
         if isinstance(event, Validated | StepDone):
-            modes.append(trainer.model.training)
+            modes.append(trainer.updater.model.training)
     assert modes == [True, False, False, True] * 8
 
 

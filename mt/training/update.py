@@ -1,0 +1,86 @@
+"""One update: micro-batches -> gradient -> clipping -> optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from mt.data.batching import Batch
+from mt.objectives.cross_entropy import Loss
+from mt.training.optim import set_learning_rate
+from mt.training.precision import Precision
+from mt.training.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one update did. The sums stay on the device: reading them waits for it."""
+
+    loss: Tensor
+    """Smoothed loss, summed over `tokens`."""
+    nll: Tensor
+    """Negative log-likelihood in nats, summed over `tokens`."""
+    tokens: int
+    pairs: int
+    grad_norm: Tensor
+    """L2 norm of the gradient, before clipping."""
+    learning_rate: float
+    skipped: bool
+    """Whether the gradient was no number, so that no weight was changed."""
+
+
+@dataclass
+class Updater:
+    """Changes `model` by one update at a time.
+
+    The gradient is that of the loss summed over all micro-batches, divided once by their target tokens: it does not
+    depend on how the pairs of an update are cut into micro-batches.
+    """
+
+    model: nn.Module
+    loss: Callable[[Batch], Loss]
+    """The objective of `model` on a batch."""
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    precision: Precision
+    clip_norm: float | None
+    """Largest L2 norm of the gradient; None: any."""
+
+    def __call__(self, batches: Sequence[Batch], number: int) -> Update:
+        """Make update `number`, the first of which is 1, from micro-batches; leave no gradient behind."""
+        tokens = self._tokens(batches)
+        losses = [self._backward(batch, tokens) for batch in batches]
+        norm = self._clip()
+        rate = self.schedule(number)
+        applied = self._step(norm, rate)
+        self.optimizer.zero_grad()
+        total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
+        pairs = sum(batch.src.size(0) for batch in batches)
+        return Update(total, nll, tokens, pairs, norm, rate, skipped=not applied)
+
+    def _tokens(self, batches: Sequence[Batch]) -> int:
+        """Target tokens of the whole update: what its loss is divided by."""
+        return sum(int(batch.tgt_mask.sum()) for batch in batches)
+
+    def _backward(self, batch: Batch, tokens: int) -> tuple[Tensor, Tensor]:
+        """Add the gradient of one micro-batch; return its sums of loss and negative log-likelihood."""
+        batch = batch.to(self.precision.device)
+        with self.precision.autocast():
+            loss = self.loss(batch)
+        torch.autograd.backward(loss.total / tokens)
+        return loss.total.detach(), loss.nll
+
+    def _clip(self) -> Tensor:
+        """Scale the gradient down to `clip_norm`; return the norm that it had."""
+        return nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm or float("inf"), foreach=True)
+
+    def _step(self, norm: Tensor, rate: float) -> bool:
+        """Apply the gradient with learning rate `rate`, where its norm is finite; whether it was."""
+        if not bool(torch.isfinite(norm)):
+            return False
+        set_learning_rate(self.optimizer, rate)
+        self.optimizer.step()
+        return True
