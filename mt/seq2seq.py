@@ -26,6 +26,19 @@ class State(Protocol):
         ...
 
 
+class Attentive(State, Protocol):
+    """A state that can tell where the model looked."""
+
+    @property
+    def attention(self) -> Tensor | None:
+        """(N, S) float32: the attention to each source position with which the last step was taken.
+
+        A row sums to at most 1 and is 0 at padding; before the first step all is 0. None where `start` was not asked
+        for it, and in models that have no attention to the source.
+        """
+        ...
+
+
 # tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, and the state after it.
 Step = Callable[[Tensor, StateT], "tuple[Tensor, StateT]"]
 
@@ -44,8 +57,11 @@ class Seq2Seq(Protocol[StateT]):
         """Logits (B, T, V) of each next target token."""
         ...
 
-    def start(self, src: Tensor, src_mask: Tensor) -> StateT:
-        """Encode `src` (B, S) int64 with `src_mask` (B, S) bool, True at real tokens; a state of B rows."""
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> StateT:
+        """Encode `src` (B, S) int64 with `src_mask` (B, S) bool, True at real tokens; a state of B rows.
+
+        With `attention` the state is `Attentive`: each step also says where it looked.
+        """
         ...
 
     def step(self, tokens: Tensor, state: StateT) -> tuple[Tensor, StateT]:

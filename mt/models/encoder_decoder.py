@@ -60,9 +60,12 @@ class EncoderDecoder(nn.Module):
         out: Tensor = self.decoder(self.tgt_embedding(batch.tgt_in), memory, batch.src_mask)
         return out
 
-    def start(self, src: Tensor, src_mask: Tensor) -> TransformerState:
-        """Encode `src` (B, S) with `src_mask` (B, S): the state before the first target token."""
-        return self.decoder.start(self.encoder(self.src_embedding(src), src_mask), src_mask)
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> TransformerState:
+        """Encode `src` (B, S) with `src_mask` (B, S): the state before the first target token.
+
+        With `attention` each state says where its step looked.
+        """
+        return self.decoder.start(self.encoder(self.src_embedding(src), src_mask), src_mask, attention)
 
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """Log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""

@@ -32,6 +32,12 @@ class Memory:
         out: Tensor = attention(grouped, self.layers[layer], self.mask)
         return out.reshape(x.shape)
 
+    def weights(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
+        """Where `attend` looks: (N, S) float32, the mean over heads."""
+        grouped = x.view(self.mask.size(0), -1, x.size(-1))
+        heads = attention.weights(grouped, self.layers[layer], self.mask)  # (U, H, N / U, S)
+        return heads.mean(1).flatten(0, 1)
+
     def select(self, rows: Tensor) -> Memory:
         """Keep `rows` (N',). A reorder within sentences copies nothing."""
         sentence = self.sentence[rows]

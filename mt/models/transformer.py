@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
 from mt.models.config import ModelConfig
@@ -66,9 +67,14 @@ class DecoderLayer(nn.Module):
         out: Tensor = self.feed_forward_residual(x, self.feed_forward)
         return out
 
-    def step(self, x: Tensor, past: KeysValues | None, memory: Memory, index: int) -> tuple[Tensor, KeysValues]:
-        """One position `x` (N, 1, D) after `past`; the layer's output (N, 1, D), and the past with this position."""
-        grown = past
+    def step(
+        self, x: Tensor, past: KeysValues | None, memory: Memory, index: int, watch: bool
+    ) -> tuple[Tensor, KeysValues, Tensor | None]:
+        """One position `x` (N, 1, D) after `past`.
+
+        Returns the layer's output (N, 1, D), the past with this position, and where it looked (N, S), if `watch`.
+        """
+        grown, attention = past, None
 
         def attend_to_past(x: Tensor) -> Tensor:
             nonlocal grown
@@ -77,11 +83,16 @@ class DecoderLayer(nn.Module):
             out: Tensor = self.self_attention(x, grown, None)
             return out
 
+        def attend_to_source(x: Tensor) -> Tensor:
+            nonlocal attention
+            attention = memory.weights(self.source_attention, x, index) if watch else None
+            return memory.attend(self.source_attention, x, index)
+
         x = self.self_residual(x, attend_to_past)
-        x = self.source_residual(x, lambda x: memory.attend(self.source_attention, x, index))
+        x = self.source_residual(x, attend_to_source)
         x = self.feed_forward_residual(x, self.feed_forward)
         assert grown is not None
-        return x, grown
+        return x, grown, attention
 
 
 @dataclass(frozen=True)
@@ -91,11 +102,15 @@ class TransformerState:
     position: int
     past: tuple[KeysValues, ...]
     memory: Memory
+    attention: Tensor | None = None
+    """(N, S): see `mt.seq2seq.Attentive`. The mean over the heads of the last layer but one, where there are two: it
+    is the one that aligns best (Garg et al. 2019, section 4.1)."""
 
     def select(self, rows: Tensor) -> TransformerState:
         """Keep `rows` (N',), in that order."""
         past = tuple(layer.select(rows) for layer in self.past)
-        return TransformerState(self.position, past, self.memory.select(rows))
+        attention = None if self.attention is None else self.attention.index_select(0, rows)
+        return TransformerState(self.position, past, self.memory.select(rows), attention)
 
 
 class TransformerDecoder(nn.Module):
@@ -114,18 +129,23 @@ class TransformerDecoder(nn.Module):
         out: Tensor = self.norm(x)
         return out
 
-    def start(self, memory: Tensor, memory_mask: Tensor) -> TransformerState:
+    def start(self, memory: Tensor, memory_mask: Tensor, attention: bool = False) -> TransformerState:
         """The state before the first target position, of B rows."""
         projected = [layer.source_attention.keys_values(memory) for layer in self._typed_layers()]
-        return TransformerState(0, (), Memory.start(projected, memory_mask))
+        looked = torch.zeros(memory_mask.shape, device=memory.device) if attention else None
+        return TransformerState(0, (), Memory.start(projected, memory_mask), looked)
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """Embedded tokens `x` (N, 1, D) -> decoder states (N, 1, D), and the state after them."""
         past: list[KeysValues] = []
+        attention = state.attention
+        watched = None if attention is None else max(len(self.layers) - 2, 0)
         for index, layer in enumerate(self._typed_layers()):
-            x, grown = layer.step(x, state.past[index] if state.past else None, state.memory, index)
+            before = state.past[index] if state.past else None
+            x, grown, looked = layer.step(x, before, state.memory, index, watch=index == watched)
             past.append(grown)
-        return self.norm(x), TransformerState(state.position + 1, tuple(past), state.memory)
+            attention = attention if looked is None else looked
+        return self.norm(x), TransformerState(state.position + 1, tuple(past), state.memory, attention)
 
     def _typed_layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]

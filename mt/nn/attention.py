@@ -107,6 +107,14 @@ class MultiHeadAttention(nn.Module):
         query = self._split(self.query(x))
         return self._merge(attend(query, memory.key, memory.value, mask, self.dropout, self.training))
 
+    def weights(self, x: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
+        """The weights (B, H, T, S) float32 with which `forward` attends in eval mode; 0 where `mask` is False."""
+        query = self._split(self.query(x)).float()
+        scores = query @ memory.key.float().transpose(-2, -1) / math.sqrt(query.size(-1))
+        if mask is None:
+            return scores.softmax(dim=-1)
+        return (scores + mask_bias(mask)).softmax(dim=-1) * mask
+
     def _split(self, x: Tensor) -> Tensor:
         batch, length, dim = x.size()
         return x.view(batch, length, self.heads, dim // self.heads).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)

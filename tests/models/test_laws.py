@@ -81,6 +81,24 @@ def test_a_state_is_never_changed(config: ModelConfig) -> None:
 
 
 @every_config
+def test_a_state_tells_where_its_step_looked(config: ModelConfig) -> None:
+    """Rows are weights over the real source positions, go along with their hypothesis, and change no result."""
+    model, batch = build(config).eval(), random_batch()
+    state, plain = model.start(batch.src, batch.src_mask, attention=True), model.start(batch.src, batch.src_mask)
+    assert state.attention is not None
+    assert not state.attention.any()
+    found, state = model.step(batch.tgt_in[:, 0], state)
+    torch.testing.assert_close(model.step(batch.tgt_in[:, 0], plain)[0], found, rtol=0, atol=0)
+    assert state.attention is not None
+    assert not state.attention[~batch.src_mask].any()
+    close(state.attention.sum(1), torch.ones(4))
+    chosen = state.select(torch.tensor([2, 0, 2]))
+    assert chosen.attention is not None
+    assert torch.equal(chosen.attention, state.attention[[2, 0, 2]])
+    assert plain.attention is None
+
+
+@every_config
 def test_padding_and_company_change_nothing(config: ModelConfig) -> None:
     """Fault 71's kind: a row is the same alone and among longer ones, in any order."""
     model, (sources, targets) = build(config).eval(), pairs([(5, 3), (2, 6), (7, 1), (1, 4)])

@@ -197,6 +197,19 @@ def test_attention_is_torchs(heads: int, kind: str) -> None:
         torch.testing.assert_close(ours_, theirs_, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", masks())
+def test_weights_are_those_it_attends_with(name: str) -> None:
+    torch.manual_seed(0)
+    attention, mask = MultiHeadAttention(6, 3), masks()[name]
+    x, memory = torch.randn(B, T, 6), attention.keys_values(torch.randn(B, S, 6))
+    weights = attention.weights(x, memory, mask)
+    assert weights.shape == (B, 3, T, S)
+    values = (weights @ memory.value).transpose(1, 2).flatten(2)
+    torch.testing.assert_close(attention.out(values), attention(x, memory, mask), rtol=0, atol=1e-6)
+    if mask is not None:
+        assert not weights[~mask.expand_as(weights)].any()
+
+
 def test_keys_and_values_grow_and_are_selected_by_row() -> None:
     torch.manual_seed(0)
     attention = MultiHeadAttention(6, 2)
