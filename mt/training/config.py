@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mt.config import option
 from mt.errors import ConfigError
@@ -52,30 +52,54 @@ class Period:
 
 DECAYS = ("linear", "cosine")
 """Schedules with an end."""
+_OF_SCHEDULES = {"dim": ("noam",), "updates": DECAYS, "final": DECAYS}
+
+
+def _refuse_idle(block: str, config: Any, keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a value for a key that the `name` in force does not read. `keys`: key -> the names that read it."""
+    for key, names in keys.items():
+        value = getattr(config, key)
+        if config.name not in names and value != type(config).__dataclass_fields__[key].default:
+            raise ConfigError(
+                f"train.{block}.{key} {value:g} belongs to train.{block}.name {' or '.join(names)}, but the name is "
+                f"{config.name}: choose another name, or leave {key} out."
+            )
 
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """How the learning rate moves; `train.lr` is its peak."""
+    """How the learning rate moves; `train.lr` is its peak, or the factor of the formula `noam`."""
 
     name: str = option(
-        "inverse_sqrt", help="shape of the schedule", choices=("inverse_sqrt", "linear", "cosine", "constant")
+        "inverse_sqrt",
+        help="shape of the schedule; noam is the formula of Vaswani et al. 2017",
+        choices=("inverse_sqrt", "noam", "linear", "cosine", "constant"),
     )
     warmup: int = option(4000, help="updates of linear warm-up; 0 starts at the peak", ge=0)
-    init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts", ge=0)
+    init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts; noam: always 0", ge=0)
+    dim: int | None = option(None, help="noam: D in its formula; default: model.dim", ge=1)
     updates: int | None = option(
         None, help="linear, cosine: the update at which the decay ends; default: train.max_steps", ge=1
     )
     final: float = option(0.0, help="linear, cosine: learning rate at the end of the decay and after it", ge=0)
 
-    def build(self, peak: float, max_steps: int | None = None) -> Schedule:
-        """The learning rate of an update by its number (the first is 1), with this `peak`."""
+    def build(self, lr: float, max_steps: int | None = None, dim: int | None = None) -> Schedule:
+        """The learning rate of an update by its number (the first is 1), with the recipe's `train.lr`.
+
+        `max_steps` of the training and `dim` of its model stand in for `updates` and `dim` where those are None.
+        """
         from mt.training.schedules import SCHEDULES
 
-        return SCHEDULES[self.name](peak, replace(self, updates=self.updates or max_steps))
+        return SCHEDULES[self.name](lr, replace(self, updates=self.updates or max_steps, dim=self.dim or dim))
 
     def check(self, peak: float, max_steps: int | None) -> None:
-        """Refuse a decay without an end, or one that ends before it begins or above where it begins."""
+        """Refuse what the schedule does not read, and a decay without an end or that ends before or above its begin."""
+        _refuse_idle("schedule", self, _OF_SCHEDULES)
+        if self.name == "noam" and peak < 0.01:
+            raise ConfigError(
+                f"train.schedule.name noam multiplies its formula by train.lr, and {peak} leaves next to nothing: set "
+                "train.lr, 1.0 for the learning rates of the paper."
+            )
         if self.name not in DECAYS:
             return
         end = self.updates or max_steps

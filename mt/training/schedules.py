@@ -1,15 +1,13 @@
 """Learning-rate schedules: pure functions of the update's number, which is 1 for the first update.
 
 An update is one step of the optimiser, however many micro-batches it accumulates.
-
-The schedule of Vaswani et al. 2017 (section 5.3, equation 3) is `inverse_sqrt` with the peak 1 / sqrt(D x warmup) and
-`init` 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,6 +27,15 @@ def inverse_sqrt(peak: float, config: ScheduleConfig) -> Schedule:
         return after(update) * math.sqrt(max(config.warmup, 1) / max(update, config.warmup, 1))
 
     return rate
+
+
+def noam(factor: float, config: ScheduleConfig) -> Schedule:
+    """factor x D^-0.5 x min(update^-0.5, update x warmup^-1.5): Vaswani et al. 2017, section 5.3, equation 3.
+
+    That is an inverse square root whose warm-up starts at 0 and leads to factor / sqrt(D x warmup).
+    """
+    assert config.dim is not None  # the recipe knows its model's
+    return inverse_sqrt(factor / math.sqrt(config.dim * max(config.warmup, 1)), replace(config, init=0.0))
 
 
 def constant(peak: float, config: ScheduleConfig) -> Schedule:
@@ -74,6 +81,7 @@ def _decay(peak: float, config: ScheduleConfig, left: Callable[[float], float]) 
 
 SCHEDULES: dict[str, Callable[[float, ScheduleConfig], Schedule]] = {
     "inverse_sqrt": inverse_sqrt,
+    "noam": noam,
     "linear": linear,
     "cosine": cosine,
     "constant": constant,

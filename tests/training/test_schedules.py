@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mt.errors import ConfigError
@@ -27,10 +29,17 @@ NOAM = {
 
 
 @pytest.mark.parametrize(("update", "rate"), NOAM.items())
-def test_the_schedule_of_the_paper_is_an_inverse_square_root(update: int, rate: float) -> None:
+def test_noam(update: int, rate: float) -> None:
     """Fault 53: D 512, warm-up 4000."""
-    schedule = ScheduleConfig(name="inverse_sqrt", warmup=4000, init=0).build((512 * 4000) ** -0.5)
+    schedule = ScheduleConfig(name="noam", warmup=4000).build(1.0, dim=512)
     assert schedule(update) == pytest.approx(rate, rel=1e-6)
+    assert schedule(update) == pytest.approx(512**-0.5 * min(update**-0.5, update * 4000**-1.5), rel=1e-12)
+
+
+def test_noam_is_multiplied_by_the_learning_rate_and_may_be_of_another_width() -> None:
+    config = ScheduleConfig(name="noam", warmup=4000)
+    assert config.build(2.0, dim=512)(100) == 2 * config.build(1.0, dim=512)(100)
+    assert replace(config, dim=128).build(1.0, dim=512)(100) == config.build(1.0, dim=128)(100)
 
 
 def test_constant_after_its_warmup() -> None:
@@ -41,18 +50,18 @@ def test_constant_after_its_warmup() -> None:
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_no_warmup_starts_at_the_peak(name: str) -> None:
     """Fault 53: neither a division by zero nor a first update without learning rate."""
-    schedule = ScheduleConfig(name=name, warmup=0).build(1e-3, 100)
+    schedule = ScheduleConfig(name=name, warmup=0).build(1e-3, 100, dim=1)
     assert schedule(0) == schedule(1) == 1e-3
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_the_peak_is_reached_at_the_last_update_of_the_warmup(name: str) -> None:
     """Fault 53: no two updates of the warm-up share a rate."""
-    schedule = ScheduleConfig(name=name, warmup=5).build(1e-3, 100)
+    schedule = ScheduleConfig(name=name, warmup=5).build(1e-3, 100, dim=1)
     rates = [schedule(update) for update in range(1, 6)]
     assert rates == sorted(set(rates))
     assert rates[0] > 0
-    assert rates[-1] == 1e-3
+    assert rates[-1] == max(map(schedule, range(200))) == pytest.approx(1e-3 / 5**0.5 if name == "noam" else 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -86,3 +95,22 @@ def test_a_decay_does_not_end_within_the_warmup(name: str) -> None:
 def test_a_decay_does_not_rise() -> None:
     with pytest.raises(ConfigError, match=r"final \(1.0\) must not be above train.lr \(0.5\)"):
         TrainConfig(max_steps=10, lr=0.5, schedule=ScheduleConfig(name="linear", warmup=1, final=1.0))
+
+
+def test_a_formula_times_next_to_nothing_is_refused() -> None:
+    """`lr` means another thing to noam, and its default is none for it."""
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(max_steps=10, schedule=ScheduleConfig(name="noam"))
+    assert str(caught.value) == (
+        "train.schedule.name noam multiplies its formula by train.lr, and 0.0005 leaves next to nothing: set "
+        "train.lr, 1.0 for the learning rates of the paper."
+    )
+
+
+def test_a_key_that_the_schedule_does_not_read_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(max_steps=10, schedule=ScheduleConfig(name="constant", final=1e-5))
+    assert str(caught.value) == (
+        "train.schedule.final 1e-05 belongs to train.schedule.name linear or cosine, but the name is constant: "
+        "choose another name, or leave final out."
+    )
