@@ -114,9 +114,9 @@ def build_trainer(
     optimizer = recipe.train.optimizer.build(model.parameters())
     loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
-    schedule = recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps)
     return Trainer(
-        updater=Updater(model, loss, optimizer, schedule, precision, recipe.train.clip_norm),
+        updater=Updater(model, loss, optimizer, precision, recipe.train.clip_norm),
+        schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps, recipe.model.dim),
         data=TrainingData(store.split("train"), tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed),
         validate=Validation(recipe, store, model, loss, precision) if recipe.data.valid else None,
         checkpoints=Checkpoints(recipe.model_dir),

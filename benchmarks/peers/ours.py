@@ -76,12 +76,12 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
         model=model,
         loss=partial(CrossEntropy(config.label_smoothing), model),
         optimizer=config.optimizer.build(model.parameters()),
-        schedule=config.schedule.build(config.lr),
         precision=Precision.resolve(config.precision, torch.device("cpu")),
         clip_norm=config.clip_norm,
     )
     return Trainer(
         updater=updater,
+        schedule=config.schedule.build(config.lr),
         data=data,
         validate=None,
         checkpoints=Checkpoints(Path(tempfile.gettempdir()) / "never-written"),

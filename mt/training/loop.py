@@ -16,6 +16,7 @@ from mt.errors import RunError
 from mt.events import Event
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.schedules import Schedule
 from mt.training.snapshot import take
 from mt.training.state import TrainingState, due
 from mt.training.update import Updater
@@ -85,6 +86,7 @@ class Trainer:
     """All that one training needs; `run` goes on from `state` until an end that `config` names."""
 
     updater: Updater
+    schedule: Schedule
     data: TrainingBatches
     validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None
     """Update number -> scores of the model as it stands; must draw from no generator of the training."""
@@ -135,9 +137,10 @@ class Trainer:
         return iter(lambda: list(islice(batches, self.config.accumulate)), [])
 
     def _update(self, batches: list[Batch]) -> StepDone:
-        done = self.updater(batches, self.state.update + 1)
+        rate = self.state.lr_scale * self.schedule(self.state.update + 1)
+        done = self.updater(batches, rate)
         state = self.state.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
-        return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, done.learning_rate)
+        return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, rate)
 
     def _advance(self, state: TrainingState) -> None:
         """Go on to `state`, and count all time since the last call, whatever took it."""

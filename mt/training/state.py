@@ -45,6 +45,8 @@ class TrainingState:
     """Training time, over all sessions."""
     skipped: int = 0
     """Updates skipped because loss or gradient was not a number."""
+    lr_scale: float = 1.0
+    """What the learning rate of the schedule is multiplied by."""
     scores: dict[str, float] = field(default_factory=dict)
     """Values of the last validation."""
     scored: int | None = None

@@ -12,7 +12,6 @@ from mt.data.batching import Batch
 from mt.objectives.cross_entropy import Loss
 from mt.training.optim import set_learning_rate
 from mt.training.precision import Precision
-from mt.training.schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,6 @@ class Update:
     pairs: int
     grad_norm: Tensor
     """L2 norm of the gradient, before clipping."""
-    learning_rate: float
     skipped: bool
     """Whether the gradient was no number, so that no weight was changed."""
 
@@ -44,22 +42,20 @@ class Updater:
     loss: Callable[[Batch], Loss]
     """The objective of `model` on a batch."""
     optimizer: torch.optim.Optimizer
-    schedule: Schedule
     precision: Precision
     clip_norm: float | None
     """Largest L2 norm of the gradient; None: any."""
 
-    def __call__(self, batches: Sequence[Batch], number: int) -> Update:
-        """Make update `number`, the first of which is 1, from micro-batches; leave no gradient behind."""
+    def __call__(self, batches: Sequence[Batch], rate: float) -> Update:
+        """Make an update from micro-batches with learning rate `rate`; leave no gradient behind."""
         tokens = self._tokens(batches)
         losses = [self._backward(batch, tokens) for batch in batches]
         norm = self._clip()
-        rate = self.schedule(number)
         applied = self._step(norm, rate)
         self.optimizer.zero_grad()
         total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
         pairs = sum(batch.src.size(0) for batch in batches)
-        return Update(total, nll, tokens, pairs, norm, rate, skipped=not applied)
+        return Update(total, nll, tokens, pairs, norm, skipped=not applied)
 
     def _tokens(self, batches: Sequence[Batch]) -> int:
         """Target tokens of the whole update: what its loss is divided by."""
@@ -78,7 +74,7 @@ class Updater:
         return nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm or float("inf"), foreach=True)
 
     def _step(self, norm: Tensor, rate: float) -> bool:
-        """Apply the gradient with learning rate `rate`, where its norm is finite; whether it was."""
+        """Apply the gradient where its norm is finite; whether it was."""
         if not bool(torch.isfinite(norm)):
             return False
         set_learning_rate(self.optimizer, rate)

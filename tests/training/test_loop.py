@@ -67,12 +67,12 @@ def make_trainer(
         model=model,
         loss=partial(loss, model),
         optimizer=config.optimizer.build(model.parameters()),
-        schedule=config.schedule.build(config.lr),
         precision=Precision(torch.device("cpu"), torch.float32),
         clip_norm=config.clip_norm,
     )
     trainer = Trainer(
         updater=updater,
+        schedule=config.schedule.build(config.lr),
         data=data,
         validate=validate,
         checkpoints=Checkpoints(folder),
@@ -115,6 +115,14 @@ def test_the_last_update_of_an_epoch_may_have_fewer_micro_batches(tmp_path: Path
     ]
 
 
+def test_the_schedule_counts_updates_and_not_micro_batches(tmp_path: Path) -> None:
+    """Fault 53: four micro-batches, two an update."""
+    noam = ScheduleConfig(name="noam", warmup=4000, dim=512)
+    config = replace(CONFIG, accumulate=2, max_steps=2, lr=1.0, schedule=noam)
+    trainer, _ = make_trainer(tmp_path, Batches([0], [1], [2], [3]), config)
+    assert [step.learning_rate for step in steps_of(trainer)] == pytest.approx([1.746928e-07, 3.493856e-07], rel=1e-6)
+
+
 def poisoned(calls: set[int]) -> Callable[[EncoderDecoder, Batch], Loss]:
     """A loss that is not a number at some of its calls, counted from 1."""
     counter = iter(range(1, 10**6))
@@ -148,6 +156,13 @@ def test_training_stops_when_no_update_works(tmp_path: Path) -> None:
     assert trainer.checkpoints.updates() == [2]
     assert all(bool(tensor.isfinite().all()) for tensor in trainer.checkpoints.load(2).weights.values())
     assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+
+
+def test_the_learning_rate_is_that_of_the_schedule_times_the_scale_of_the_state(tmp_path: Path) -> None:
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), replace(CONFIG, max_steps=2))
+    trainer.state = replace(trainer.state, lr_scale=0.25)
+    assert [step.learning_rate for step in steps_of(trainer)] == [0.0025, 0.0025]
+    assert trainer.checkpoints.load(2).state.lr_scale == 0.25
 
 
 def test_dropout_is_off_in_validation_and_on_again_after_it(tmp_path: Path) -> None:
