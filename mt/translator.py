@@ -12,23 +12,20 @@ blank line (white space only, or nothing that the tokenizer keeps) stays blank w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from mt.data.batching import by_length, collate_source
 from mt.device import pick_device
+from mt.engine import Engine, TorchEngine
 from mt.errors import RunError
 from mt.events import finish
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.recipe import load_run_recipe
 from mt.search.config import DecodeConfig
-from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.searches import SEARCHES
+from mt.search.hypothesis import Hypothesis
 from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoints
 from mt.training.final import final_weights
@@ -81,6 +78,7 @@ class Translator:
         self.tokenizers = tokenizers
         self.config = config or DecodeConfig()
         self.device = torch.device(device)
+        self.engine: Engine = TorchEngine(model, tokenizers, device)
 
     def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
         """Translate lines, in their order; `lines` is read a window ahead, never as a whole."""
@@ -95,35 +93,13 @@ class Translator:
         sources = [ids[:most] if line.strip() else [] for line, ids in zip(lines, pieces, strict=True)]
         full = [number for number, ids in enumerate(sources) if ids]
         found = [[Alternative("", 0.0, 0.0)] for _ in lines]
-        for number, hypotheses in zip(full, self._search_all([sources[number] for number in full]), strict=True):
+        searched = self.engine.search([sources[number] for number in full], self.config)
+        for number, hypotheses in zip(full, searched, strict=True):
             found[number] = self._alternatives(hypotheses)
         return [
             _translation(line, best, others, len(ids) if 0 < len(kept) < len(ids) else None)
             for line, (best, *others), ids, kept in zip(lines, found, pieces, sources, strict=True)
         ]
-
-    def _search_all(self, sources: Sequence[list[int]]) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, in batches of like lengths."""
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        lengths = np.array([len(ids) for ids in sources], dtype=np.int64)
-        with torch.inference_mode(), evaluating(self.model):
-            for batch in by_length(lengths, lengths, self.config.batch_tokens) if len(sources) else ():
-                hypotheses = self._search([sources[number] for number in batch])
-                for number, of_source in zip(batch, hypotheses, strict=True):
-                    found[number] = of_source
-        return found
-
-    def _search(self, sources: Sequence[list[int]]) -> list[list[Hypothesis]]:
-        """The hypotheses of each source of a batch."""
-        src, mask = collate_source(sources, self.tokenizers.src.pad, self.tokenizers.src.eos)
-        limits = torch.tensor([self.config.limit(len(ids)) for ids in sources], device=self.device)
-        tgt = self.tokenizers.tgt
-        symbols = Symbols(tgt.bos, tgt.eos, tgt.pad, len(tgt))
-        # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.
-        kept = self.config.beam_size if self.config.n_best > 1 else 1
-        config = replace(self.config, n_best=kept)
-        state = self.model.start(src.to(self.device), mask.to(self.device))
-        return SEARCHES[config.search](self.model.step, state, limits, symbols, config)
 
     def _alternatives(self, hypotheses: Sequence[Hypothesis]) -> list[Alternative]:
         """The best `n_best` with different texts; a text is one line, whatever pieces the model chose."""
@@ -137,17 +113,6 @@ class Translator:
 
 def _translation(line: str, best: Alternative, others: Sequence[Alternative], cut_from: int | None) -> Translation:
     return Translation(line, best.text, best.score, best.log_prob, best.truncated, tuple(others), cut_from)
-
-
-@contextmanager
-def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """The model without dropout, and afterwards as it was, whatever happens in between."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 def load(

@@ -22,7 +22,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mt.validation", "mt.evaluate"),
     ("mt.translate", "mt.prepare", "mt.fetch", "mt.estimate"),
     ("mt.translator", "mt.checks", "mt.reference"),
-    ("mt.recipe", "mt.training", "mt.corpora", "mt.interop"),
+    ("mt.recipe", "mt.training", "mt.corpora", "mt.interop", "mt.engine"),
     ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),
     ("mt.nn",),
     ("mt.seq2seq",),

@@ -15,13 +15,14 @@ from torch import Tensor
 import mt
 from mt.data.config import DataConfig, ParallelText
 from mt.data.training_data import batches_of
+from mt.engine import evaluating
 from mt.errors import ConfigError, RunError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.search.config import DecodeConfig
 from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoint, Checkpoints
 from mt.training.state import TrainingState
-from mt.translator import WINDOW, Alternative, Translation, Translator, evaluating, load
+from mt.translator import WINDOW, Alternative, Translation, Translator, load
 from tests.data.fakes import corpus_of
 from tests.translators import LETTERS, Copy, CopyState, copied, copier, letters, run_folder, untrained
 
