@@ -225,11 +225,15 @@ def test_keys_and_values_grow_and_are_selected_by_row() -> None:
     assert none.key.shape == (0, 2, 4, 3)
 
 
-def test_weights_begin_as_glorot_and_bengio_say() -> None:
-    """Each D x D matrix by itself: uniform within sqrt(6 / (D + D)), so of variance 1 / D; biases 0."""
+def test_weights_begin_as_those_of_torch() -> None:
+    """Query, key and value are drawn as one D x 3D matrix, uniform within sqrt(6 / 4D); the output within sqrt(6 / 2D).
+
+    Biases are 0.
+    """
     torch.manual_seed(0)
     attention = MultiHeadAttention(128, 4)
-    for weight in (attention.query.weight, *attention.key_value.weight.chunk(2), attention.out.weight):
-        assert float(weight.detach().abs().max()) <= math.sqrt(6 / 256)
-        assert float(weight.detach().var()) * 128 == pytest.approx(1, abs=0.05)
+    bounds = [(weight, 6 / 512) for weight in (attention.query.weight, *attention.key_value.weight.chunk(2))]
+    for weight, square in [*bounds, (attention.out.weight, 6 / 256)]:
+        assert float(weight.detach().abs().max()) <= math.sqrt(square)
+        assert float(weight.detach().var()) == pytest.approx(square / 3, rel=0.05)
     assert not attention.key_value.bias.any()
