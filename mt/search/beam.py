@@ -25,6 +25,7 @@ A sentence that has ended leaves the state at once.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,7 @@ from torch import Tensor
 
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.options import LineOptions
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
 from mt.seq2seq import StateT, Step
@@ -41,13 +43,14 @@ BLOCK = 64
 
 
 def beam_search(
-    step: Step[StateT], state: StateT, limits: Tensor, symbols: Symbols, config: DecodeConfig
+    step: Step[StateT],
+    state: StateT,
+    limits: Tensor,
+    symbols: Symbols,
+    config: DecodeConfig,
+    lines: Sequence[LineOptions] = (),  # noqa: ARG001 - what they wish is in the step
 ) -> list[list[Hypothesis]]:
-    """Find the `config.n_best` best targets of each sentence, best first; fewer where fewer exist.
-
-    `state` has one row a sentence and has read nothing; `limits` (B,) int64, on the state's device, says how many
-    tokens a target may have, the end mark not counted.
-    """
+    """Find the `config.n_best` best targets of each sentence; see `mt.search.guide.Search`."""
     beam = _Beam(limits, symbols, config)
     while beam.tokens.numel():
         log_probs, state = step(beam.tokens, state)
@@ -178,9 +181,9 @@ class _Beam:
 
     def _move(self, searched: Tensor, following: _Candidates) -> None:
         """Go on with `following` of the sentences `searched` (B',), and forget the others."""
-        self.trace.extend(following.tokens[searched].view(-1), following.rows[searched].view(-1))
-        self.tokens = self.trace.tokens[-1]
         self.sums = following.sums[searched]
+        self.trace.extend(following.tokens[searched].view(-1), following.rows[searched].view(-1), self.sums.view(-1))
+        self.tokens = self.trace.tokens[-1]
         if len(searched) < len(self.sentences):
             self.sentences, self.limits, self.longest = (
                 x[searched] for x in (self.sentences, self.limits, self.longest)

@@ -35,8 +35,16 @@ class DecodeConfig:
     beam_size: int = option(5, help="hypotheses kept a step; 1 is greedy", ge=1)
     length_penalty: LengthPenaltyConfig = field(default_factory=LengthPenaltyConfig)
     n_best: int = option(1, help="translations returned a line", ge=1)
+    min_length: int = option(0, help="fewest pieces of a translation, unless max_length is below", ge=0)
+    min_length_ratio: float = option(0.0, help="and fewest as a multiple of the source pieces", ge=0)
     max_length: int | None = option(None, help="most pieces of a translation; null: only the ratio limits", ge=1)
     max_length_ratio: float = option(2.0, help="a translation ends at this x source pieces + 50", gt=0)
+    no_repeat_ngram_size: int | None = option(
+        None, help="no sequence of so many pieces occurs twice in a translation; null: whatever the model says", ge=1
+    )
+    repetition_penalty: float = option(
+        1.0, help="multiplies the log-probability of pieces already there (Keskar et al. 2019); 1 is none", ge=1
+    )
     max_source_length: int | None = option(
         None, help="a longer source is cut to this many pieces, with a notice; null: never", ge=1
     )
@@ -45,8 +53,23 @@ class DecodeConfig:
     def __post_init__(self) -> None:
         if self.n_best > self.beam_size:
             raise ConfigError(f"decode.n_best ({self.n_best}) must not be above decode.beam_size ({self.beam_size}).")
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ConfigError(
+                f"decode.min_length ({self.min_length}) must not be above decode.max_length ({self.max_length})."
+            )
+        if self.min_length_ratio > self.max_length_ratio:
+            raise ConfigError(
+                f"decode.min_length_ratio ({self.min_length_ratio:g}) must not be above decode.max_length_ratio "
+                f"({self.max_length_ratio:g})."
+            )
+
+    def shortest(self, source_pieces: int) -> int:
+        """Fewest pieces of a translation of a source of `source_pieces`, the end mark not counted."""
+        fewest = max(self.min_length, int(self.min_length_ratio * source_pieces))
+        return fewest if self.max_length is None else min(self.max_length, fewest)
 
     def limit(self, source_pieces: int) -> int:
         """Most pieces of a translation of a source of `source_pieces`, the end mark not counted."""
         relative = int(self.max_length_ratio * source_pieces) + 50
-        return relative if self.max_length is None else min(self.max_length, relative)
+        most = relative if self.max_length is None else min(self.max_length, relative)
+        return max(most, self.shortest(source_pieces))

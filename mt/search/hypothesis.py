@@ -31,3 +31,5 @@ class Hypothesis:
     """Sum of the natural log-probabilities of `tokens` and of the end mark."""
     truncated: bool = False
     """It has no end mark: the length limit came first, or no token had any probability left."""
+    token_log_probs: tuple[float, ...] = ()
+    """Natural log-probability of each of `tokens`, and of the end mark unless `truncated`."""

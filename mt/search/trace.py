@@ -6,6 +6,7 @@ Following back-pointers once, at the end, is cheaper than moving the tokens of a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -31,12 +32,17 @@ class Trace:
 
     tokens: list[Tensor] = field(default_factory=list)
     parents: list[Tensor] = field(default_factory=list)
+    log_probs: list[Tensor] = field(default_factory=list)
     ends: list[_Ends] = field(default_factory=list)
 
-    def extend(self, tokens: Tensor, parents: Tensor) -> None:
-        """Append a step: row i continues row `parents[i]` of the step before with `tokens[i]`; both (N,) int64."""
+    def extend(self, tokens: Tensor, parents: Tensor, log_probs: Tensor) -> None:
+        """Append a step: row i continues row `parents[i]` of the step before with `tokens[i]`; both (N,) int64.
+
+        `log_probs` (N,) are the summed log-probabilities, this step's included.
+        """
         self.tokens.append(tokens)
         self.parents.append(parents)
+        self.log_probs.append(log_probs)
 
     def end(self, sentences: Tensor, rows: Tensor, scores: Tensor, log_probs: Tensor, *, truncated: bool) -> None:
         """Record that `rows` (E,) of the last step ended; those with log-probability -inf did not."""
@@ -63,24 +69,33 @@ class Trace:
         order = order[rank < n]
 
         found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-        for number, tokens, length, *result in zip(
+        tokens, sums = self._follow(rows[order], lengths[order])
+        for number, ids, until, length, score, log_prob, cut in zip(
             sentence[order].tolist(),
-            self._follow(rows[order], lengths[order]).tolist(),
+            tokens.tolist(),
+            sums.tolist(),
             lengths[order].tolist(),
             scores[order].tolist(),
             log_probs[order].tolist(),
             truncated[order].tolist(),
             strict=True,
         ):
-            found[number].append(Hypothesis(tuple(tokens[:length]), *result))
+            totals = [0.0, *until[:length], *[log_prob] * (not cut)]
+            each = tuple(after - before for before, after in pairwise(totals))
+            found[number].append(Hypothesis(tuple(ids[:length]), score, log_prob, cut, each))
         return found
 
-    def _follow(self, rows: Tensor, lengths: Tensor) -> Tensor:
-        """Tokens (E, longest) of the hypotheses that ended in `rows` (E,) after `lengths` (E,) steps."""
-        found = torch.zeros(len(rows), len(self.tokens), dtype=torch.int64)
+    def _follow(self, rows: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Tokens of the hypotheses that ended in `rows` (E,) after `lengths` (E,) steps, and their sums until each.
+
+        Both (E, longest).
+        """
+        tokens = torch.zeros(len(rows), len(self.tokens), dtype=torch.int64)
+        sums = torch.zeros(len(rows), len(self.tokens))
         rows = rows.clone()
         for position in reversed(range(len(self.tokens))):
             active = (lengths > position).nonzero().squeeze(1)
-            found[active, position] = self.tokens[position].cpu()[rows[active]]
+            tokens[active, position] = self.tokens[position].cpu()[rows[active]]
+            sums[active, position] = self.log_probs[position].cpu()[rows[active]]
             rows[active] = self.parents[position].cpu()[rows[active]]
-        return found
+        return tokens, sums
