@@ -26,7 +26,7 @@ class Estimate:
     src_vocab: int
     tgt_vocab: int
     states: int
-    """Weights, gradients and Adam's two moments, float32."""
+    """Weights, gradients and what the optimiser keeps, float32."""
     activations: int
     """What one micro-batch keeps for its backward pass, roughly, in float32; bf16 halves most of it."""
     batches: int | None
@@ -35,7 +35,7 @@ class Estimate:
 
     def __str__(self) -> str:
         vocabularies = f"vocabularies of {self.src_vocab} and {self.tgt_vocab} pieces"
-        memory = f"{_size(self.states + self.activations)}: {_size(self.states)} for weights, gradients and Adam"
+        memory = f"{_size(self.states + self.activations)}: {_size(self.states)} for weights, gradients and optimiser"
         steps = "not known before mt prepare" if self.updates is None else f"{self.updates} of {self.batches} batches"
         return (
             f"Parameters: {self.parameters:,} ({vocabularies})\n"
@@ -53,24 +53,25 @@ def estimate(recipe: Recipe) -> Estimate:
     src, tgt = (recipe.tokenizer.vocab_size,) * 2
     if store is not None:
         src, tgt = len(store.tokenizers.src), len(store.tokenizers.tgt)
-    parameters = count_parameters(recipe.model, src, tgt)
+    shapes = parameter_shapes(recipe.model, src, tgt)
+    parameters = sum(map(math.prod, shapes))
     batches = None if store is None else _batches(recipe, store)
     return Estimate(
         parameters,
         src,
         tgt,
-        states=4 * 4 * parameters,
+        states=4 * (2 * parameters + sum(map(recipe.train.optimizer.state_size, shapes))),
         activations=4 * recipe.train.batch_tokens * activations(recipe.model),
         batches=batches,
         updates=None if batches is None else -(-batches // recipe.train.accumulate),
     )
 
 
-def count_parameters(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> int:
-    """Numbers in the model's weights, tied ones once."""
+def parameter_shapes(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> list[torch.Size]:
+    """Shapes of the model's weights, tied ones once."""
     with torch.device("meta"):
         model: nn.Module = config.build(src_vocab, tgt_vocab, pad=3)
-    return sum(parameter.numel() for parameter in model.parameters())
+    return [parameter.shape for parameter in model.parameters()]
 
 
 def activations(config: ModelConfig) -> int:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mt.estimate import Estimate, count_parameters, estimate
+from mt.estimate import Estimate, estimate, parameter_shapes
 from mt.events import finish
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.prepare import prepare
 from mt.recipe import load_recipe
 from tests.tiny import write_task
@@ -16,10 +16,16 @@ from tests.tiny import write_task
 
 @pytest.mark.parametrize("tie", ["none", "output", "src_tgt", "all"])
 def test_parameters_are_those_of_the_model(tie: str) -> None:
-    layers = StackConfig(layers=1)
-    config = ModelConfig(encoder=layers, decoder=layers, dim=8, ffn_dim=16, heads=2, tie=tie)
+    encoder, decoder = EncoderConfig(layers=1), DecoderConfig(layers=1)
+    config = ModelConfig(encoder=encoder, decoder=decoder, dim=8, ffn_dim=16, heads=2, tie=tie)
     model = config.build(11, 11, 3)
-    assert count_parameters(config, 11, 11) == sum(parameter.numel() for parameter in model.parameters())
+    assert parameter_shapes(config, 11, 11) == [parameter.shape for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize(("name", "bytes_a_weight"), [("adam", 16), ("adamw", 16), ("adafactor", 8)])
+def test_memory_is_that_of_the_optimiser(tmp_path: Path, name: str, bytes_a_weight: int) -> None:
+    found = estimate(load_recipe(write_task(tmp_path), [f"train.optimizer.name={name}", "model.dim=256"]))
+    assert found.states / found.parameters == pytest.approx(bytes_a_weight, rel=0.2)
 
 
 def test_steps_an_epoch_are_known_once_prepared(tmp_path: Path) -> None:
@@ -38,7 +44,7 @@ def test_steps_an_epoch_are_known_once_prepared(tmp_path: Path) -> None:
 def test_the_estimate_reads_well() -> None:
     assert str(Estimate(63_082_496, 37_000, 37_000, 1_009_319_936, 3_774_873_600, 8_000, 4_000)) == (
         "Parameters: 63,082,496 (vocabularies of 37000 and 37000 pieces)\n"
-        "Memory: about 4.78 GB: 1.01 GB for weights, gradients and Adam, 3.77 GB for the activations of a batch "
+        "Memory: about 4.78 GB: 1.01 GB for weights, gradients and optimiser, 3.77 GB for the activations of a batch "
         "in float32\n"
         "Updates an epoch: 4000 of 8000 batches"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -117,20 +117,39 @@ class ScheduleConfig:
             raise ConfigError(f"train.schedule.final ({self.final}) must not be above train.lr ({peak}).")
 
 
+_ADAMS = ("adam", "adamw")
+_OF_OPTIMIZERS = {"beta1": _ADAMS, "beta2": _ADAMS, "eps": _ADAMS, "weight_decay": ("adamw",)}
+
+
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """Adam (Kingma and Ba 2015), with the betas of Vaswani et al. 2017, section 5.3."""
+    """The update rule; its betas and eps are those of Vaswani et al. 2017, section 5.3."""
 
-    name: str = option("adam", help="update rule", choices=("adam",))
-    beta1: float = option(0.9, help="decay of the first moment", ge=0, lt=1)
-    beta2: float = option(0.98, help="decay of the second moment", ge=0, lt=1)
-    eps: float = option(1e-9, help="added to the root of the second moment", gt=0)
+    name: str = option(
+        "adam",
+        help="Adam; AdamW, where matrices (embeddings too) decay, biases and norms do not; Adafactor, which keeps "
+        "least, with its paper's constants and train.lr relative to the size of each weight (0.01 is usual)",
+        choices=("adam", "adamw", "adafactor"),
+    )
+    beta1: float = option(0.9, help="adam, adamw: decay of the first moment", ge=0, lt=1)
+    beta2: float = option(0.98, help="adam, adamw: decay of the second moment", ge=0, lt=1)
+    eps: float = option(1e-9, help="adam, adamw: added to the root of the second moment", gt=0)
+    weight_decay: float = option(0.01, help="adamw: share of a weight lost an update, times its learning rate", ge=0)
+
+    def __post_init__(self) -> None:
+        _refuse_idle("optimizer", self, _OF_OPTIMIZERS)
 
     def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """The optimiser of `parameters`; its learning rate is set before each update."""
         from mt.training.optim import OPTIMIZERS
 
-        return OPTIMIZERS[self.name](parameters, self)
+        return OPTIMIZERS[self.name].build(parameters, self)
+
+    def state_size(self, shape: Sequence[int]) -> int:
+        """Numbers that the optimiser keeps of a parameter of that shape."""
+        from mt.training.optim import OPTIMIZERS
+
+        return OPTIMIZERS[self.name].state_size(shape)
 
 
 @dataclass(frozen=True)
