@@ -29,6 +29,7 @@ from mt.training.final import DESCRIPTION, write_final
 from mt.training.log import EventLog
 from mt.training.loop import Saved, StepDone, Stopped, Trainer, Validated
 from mt.training.meter import Meter, expected_updates
+from mt.training.noise import Noise
 from mt.training.precision import Precision
 from mt.training.resume import check_corpus, check_resume
 from mt.training.run_folder import LOG, clear, locked
@@ -114,25 +115,17 @@ def build_trainer(
     optimizer = recipe.train.optimizer.build(model.parameters())
     loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
+    noise = Noise.on(device, recipe.seed)
     return Trainer(
-        updater=Updater(model, loss, optimizer, precision, recipe.train.clip_norm),
+        updater=Updater(model, loss, optimizer, precision, noise, recipe.train.clip_norm),
         schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps, recipe.model.dim),
         data=TrainingData(store.split("train"), tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed),
         validate=Validation(recipe, store, model, loss, precision) if recipe.data.valid else None,
         checkpoints=Checkpoints(recipe.model_dir),
         config=recipe.train,
-        generators=_generators(device),
         state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"]),
         should_stop=should_stop,
     )
-
-
-def _generators(device: torch.device) -> dict[str, torch.Generator]:
-    """Those that dropout draws from."""
-    generators = {"cpu": torch.default_generator}
-    if device.type == "cuda":
-        generators["cuda"] = torch.cuda.default_generators[device.index or 0]
-    return generators
 
 
 def _check_run(recipe: Recipe) -> Generator[Event, None, None]:
@@ -160,7 +153,7 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
         check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
         file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
         updater = trainer.updater
-        trainer.state = restore(checkpoint, updater.model, updater.optimizer, trainer.generators, file)
+        trainer.state = restore(checkpoint, updater.model, updater.optimizer, file)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 

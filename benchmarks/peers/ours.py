@@ -17,6 +17,7 @@ from mt.objectives.cross_entropy import CrossEntropy
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
 from mt.training.loop import StepDone, Trainer
+from mt.training.noise import Noise
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 from mt.training.update import Updater
@@ -77,6 +78,7 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
         loss=partial(CrossEntropy(config.label_smoothing), model),
         optimizer=config.optimizer.build(model.parameters()),
         precision=Precision.resolve(config.precision, torch.device("cpu")),
+        noise=Noise.on(torch.device("cpu"), seed=1),
         clip_norm=config.clip_norm,
     )
     return Trainer(
@@ -86,7 +88,6 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
         validate=None,
         checkpoints=Checkpoints(Path(tempfile.gettempdir()) / "never-written"),
         config=config,
-        generators={},
         state=TrainingState(metric=config.metric),
     )
 

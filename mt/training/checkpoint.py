@@ -1,7 +1,7 @@
 """Checkpoints of a run folder:
 
     checkpoints/step-00000100/model.safetensors       weights
-                              optimizer.safetensors   optimiser's state and random generators
+                              optimizer.safetensors   optimiser's state
                               state.json              format version, `TrainingState`, size and SHA-256 of both files
 
 A checkpoint is written aside and renamed when it is whole; none is deleted before its successor is.
@@ -35,7 +35,7 @@ _ASIDE = ".aside-"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved training: its state, the model's weights, and what the optimiser and the generators remember."""
+    """A saved training: its state, the model's weights, and what the optimiser remembers."""
 
     state: TrainingState
     weights: Mapping[str, Tensor]

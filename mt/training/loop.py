@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from mt.data.batching import Batch
@@ -89,10 +88,9 @@ class Trainer:
     schedule: Schedule
     data: TrainingBatches
     validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None
-    """Update number -> scores of the model as it stands; must draw from no generator of the training."""
+    """Update number -> scores of the model as it stands."""
     checkpoints: Checkpoints
     config: TrainConfig
-    generators: dict[str, torch.Generator]
     state: TrainingState
     should_stop: Callable[[], bool] = lambda: False
     """Asked after each update; True saves a checkpoint and ends."""
@@ -138,7 +136,7 @@ class Trainer:
 
     def _update(self, batches: list[Batch]) -> StepDone:
         rate = self.state.lr_scale * self.schedule(self.state.update + 1)
-        done = self.updater(batches, rate)
+        done = self.updater(batches, rate, self.state)
         state = self.state.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
         return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, rate)
 
@@ -164,7 +162,7 @@ class Trainer:
         return is_best
 
     def _save(self) -> Iterable[Event]:
-        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer, self.generators))
+        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer))
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best)
         self._advance(self.state)
         yield Saved(self.state)

@@ -14,42 +14,23 @@ from mt.training.optim import load_optimizer_tensors, optimizer_tensors
 from mt.training.state import TrainingState
 
 _GENERATOR = "generator/"
+"""Entries of early checkpoints, from when dropout drew on from update to update."""
 
 
-def take(
-    state: TrainingState, model: nn.Module, optimizer: torch.optim.Optimizer, generators: Mapping[str, torch.Generator]
-) -> Checkpoint:
-    """All that training changes. The tensors are the live ones: save the checkpoint before the next update.
-
-    `generators` are those that training draws from, by names that stay the same when it is resumed.
-    """
-    drawn = {_GENERATOR + name: generator.get_state() for name, generator in generators.items()}
-    return Checkpoint(state, model.state_dict(), {**optimizer_tensors(optimizer, model), **drawn})
+def take(state: TrainingState, model: nn.Module, optimizer: torch.optim.Optimizer) -> Checkpoint:
+    """All that training changes. The tensors are the live ones: save the checkpoint before the next update."""
+    return Checkpoint(state, model.state_dict(), optimizer_tensors(optimizer, model))
 
 
-def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    generators: Mapping[str, torch.Generator],
-    file: Path,
-) -> TrainingState:
-    """Put a checkpoint, whose weights are of `file`, back into a model, its optimiser and the generators.
-
-    All stay on the device that they are on.
-
-    A generator that the checkpoint does not know, as on another kind of device, is left as it is.
+def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, file: Path) -> TrainingState:
+    """Put a checkpoint, whose weights are of `file`, back into a model and its optimiser, on the device they are on.
 
     Raises:
         RunError: the checkpoint belongs to another model.
     """
     load_weights(model, checkpoint.weights, file)
-    tensors = dict(checkpoint.optimizer)
-    states = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_GENERATOR)}
+    tensors = {name: tensor for name, tensor in checkpoint.optimizer.items() if not name.startswith(_GENERATOR)}
     load_optimizer_tensors(optimizer, model, tensors)
-    for name, generator in generators.items():
-        if _GENERATOR + name in states:
-            generator.set_state(states[_GENERATOR + name])
     return checkpoint.state
 
 

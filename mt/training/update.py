@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 from mt.data.batching import Batch
 from mt.objectives.cross_entropy import Loss
+from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
 from mt.training.precision import Precision
+from mt.training.state import TrainingState
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,20 @@ class Updater:
     """The objective of `model` on a batch."""
     optimizer: torch.optim.Optimizer
     precision: Precision
+    noise: Noise
     clip_norm: float | None
     """Largest L2 norm of the gradient; None: any."""
 
-    def __call__(self, batches: Sequence[Batch], rate: float) -> Update:
-        """Make an update from micro-batches with learning rate `rate`; leave no gradient behind."""
+    def __call__(self, batches: Sequence[Batch], rate: float, before: TrainingState) -> Update:
+        """Make an update from the micro-batches that follow on `before`, with learning rate `rate`.
+
+        No gradient is left behind.
+        """
         tokens = self._tokens(batches)
-        losses = [self._backward(batch, tokens) for batch in batches]
+        losses = []
+        for number, batch in enumerate(batches, before.batch):
+            self.noise.begin(before.epoch, number)
+            losses.append(self._backward(batch, tokens))
         norm = self._clip()
         applied = self._step(norm, rate)
         self.optimizer.zero_grad()

@@ -19,6 +19,7 @@ from mt.objectives.cross_entropy import CrossEntropy, Loss
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
 from mt.training.loop import StepDone, Trainer, Validated
+from mt.training.noise import Noise
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 from mt.training.update import Updater
@@ -68,6 +69,7 @@ def make_trainer(
         loss=partial(loss, model),
         optimizer=config.optimizer.build(model.parameters()),
         precision=Precision(torch.device("cpu"), torch.float32),
+        noise=Noise.on(torch.device("cpu"), seed=1),
         clip_norm=config.clip_norm,
     )
     trainer = Trainer(
@@ -77,7 +79,6 @@ def make_trainer(
         validate=validate,
         checkpoints=Checkpoints(folder),
         config=config,
-        generators={"cpu": torch.default_generator},
         state=TrainingState(),
     )
     return trainer, model

@@ -120,9 +120,9 @@ def test_state_is_the_same_in_a_checkpoint_of_a_moved_run(name: str, tmp_path: P
     optimizers = [OptimizerConfig(name=name).build(model.parameters()) for model in models]
     for number in range(3):
         update(models[0], optimizers[0], number)
-    Checkpoints(tmp_path / "one").save(take(TrainingState(), models[0], optimizers[0], {}))
+    Checkpoints(tmp_path / "one").save(take(TrainingState(), models[0], optimizers[0]))
     (tmp_path / "one").rename(tmp_path / "two")
-    restore(Checkpoints(tmp_path / "two").load(0), models[1], optimizers[1], {}, tmp_path)
+    restore(Checkpoints(tmp_path / "two").load(0), models[1], optimizers[1], tmp_path)
     for number in range(3, 6):
         for model, optimizer in zip(models, optimizers, strict=True):
             update(model, optimizer, number)
