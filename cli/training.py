@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cli.draw import Lines
 
 if TYPE_CHECKING:
-    from mt.training.loop import Saved, Validated
+    from mt.training.loop import Rewound, Saved, Validated
     from mt.training.meter import Trained
 
 
@@ -51,10 +51,10 @@ def stoppable() -> Iterator[StopRequest]:
 
 def training_lines() -> Lines:
     """What is said of the events of training; the running means are in the bar where there is one."""
-    from mt.training.loop import Saved, Validated
+    from mt.training.loop import Rewound, Saved, Validated
     from mt.training.meter import Trained
 
-    lines: Lines = {Validated: _validated, Saved: _saved}
+    lines: Lines = {Validated: _validated, Saved: _saved, Rewound: _rewound}
     return lines if sys.stderr is not None and sys.stderr.isatty() else {**lines, Trained: _trained}
 
 
@@ -75,6 +75,11 @@ def _validated(event: Validated) -> str:
 
 def _saved(event: Saved) -> str:
     return f"saved update {event.state.update}"
+
+
+def _rewound(event: Rewound) -> str:
+    state = event.state
+    return f"back to update {state.update}, with {state.lr_scale:g} times the learning rate: {event.reason}"
 
 
 def _perplexity(nll: float) -> str:

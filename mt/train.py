@@ -27,7 +27,7 @@ from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
 from mt.training.final import DESCRIPTION, write_final
 from mt.training.log import EventLog
-from mt.training.loop import Saved, StepDone, Stopped, Trainer, Validated
+from mt.training.loop import Rewound, Saved, StepDone, Stopped, Trainer, Validated
 from mt.training.meter import Meter, expected_updates
 from mt.training.noise import Noise
 from mt.training.precision import Precision
@@ -179,6 +179,9 @@ def _watch(trainer: Trainer, log: EventLog) -> Generator[Event, None, Stopped]:
         elif isinstance(event, Progress):
             yield _progress(trainer.state, trainer.config, f"{event.label}: {event.done} of {event.total} {event.unit}")
         else:
+            if isinstance(event, Rewound):
+                log.cut(event.state.update)
+                meter, before = Meter(), event.state
             log.write(*_logged(event))
             yield event
 
@@ -189,10 +192,12 @@ def _progress(state: TrainingState, config: TrainConfig, detail: str) -> Progres
 
 def _logged(event: Event) -> tuple[str, dict[str, Any]]:
     """Name and values of an event's line in the log."""
-    assert isinstance(event, Validated | Saved | Stopped)
+    assert isinstance(event, Validated | Saved | Rewound | Stopped)
     values: dict[str, Any] = {"update": event.state.update, "seconds": event.state.seconds}
     if isinstance(event, Validated):
         return "validated", {**values, **event.state.scores, "best": event.is_best}
+    if isinstance(event, Rewound):
+        return "rewound", {**values, "reason": event.reason, "lr_scale": event.state.lr_scale}
     if isinstance(event, Stopped):
         return "stopped", {**values, "reason": event.reason, "finished": event.finished}
     return "saved", values

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,8 +116,8 @@ class Checkpoints:
         check_file(path / WEIGHTS, files[WEIGHTS])
         return path / WEIGHTS
 
-    def newest(self) -> tuple[Checkpoint | None, list[str]]:
-        """The newest whole checkpoint, None where there is none at all, and a sentence for each damaged newer one.
+    def newest(self, accept: Callable[[TrainingState], bool] = lambda _: True) -> tuple[Checkpoint | None, list[str]]:
+        """The newest whole checkpoint that `accept` takes, if any, and a sentence for each damaged newer one.
 
         Raises:
             RunError: all are damaged, or a toolkit of another format version wrote the newest.
@@ -125,7 +125,8 @@ class Checkpoints:
         notices: list[str] = []
         for update in reversed(self.updates()):
             try:
-                return self.load(update), notices
+                if accept(self.state(update)):
+                    return self.load(update), notices
             except DamagedError as error:
                 notices.append(str(error))
         if notices:
@@ -137,20 +138,31 @@ class Checkpoints:
 
     def best(self, count: int) -> list[int]:
         """The `count` best checkpoints by the metric of their training, the best first; of equal ones the earlier."""
-        found = []
-        for update in self.updates():
-            with contextlib.suppress(DamagedError):
-                state, _ = _read_state(self.path(update))
-                if state.value is not None:
-                    found.append((-state.value if HIGHER_IS_BETTER[state.metric] else state.value, update))
+        found = [
+            (-state.value if HIGHER_IS_BETTER[state.metric] else state.value, update)
+            for update, state in self._states().items()
+            if state.value is not None
+        ]
         return [update for _, update in sorted(found)[:count]]
 
-    def prune(self, keep_last: int, keep_best: int) -> list[int]:
-        """Delete all but the newest `keep_last` and the best `keep_best` checkpoints; return the deleted updates."""
-        kept = {*self.updates()[-keep_last:], *self.best(keep_best)}
+    def prune(self, keep_last: int, keep_best: int, keep_good: int = 1) -> list[int]:
+        """Delete all but the newest `keep_last` and the best `keep_best` checkpoints; return the deleted updates.
+
+        The newest `keep_good` of those that were made when updates worked are always kept.
+        """
+        good = [update for update, state in self._states().items() if not state.skipped_in_row]
+        kept = {*self.updates()[-keep_last:], *self.best(keep_best), *good[-keep_good:]}
         dropped = [update for update in self.updates() if update not in kept]
         self._drop(dropped)
         return dropped
+
+    def _states(self) -> dict[int, TrainingState]:
+        """The states that can be read, by their update, the earliest first; their checkpoints may still be torn."""
+        states = {}
+        for update in self.updates():
+            with contextlib.suppress(DamagedError):
+                states[update], _ = _read_state(self.path(update))
+        return states
 
     def _drop(self, updates: list[int]) -> None:
         for update in updates:

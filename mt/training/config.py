@@ -187,7 +187,18 @@ class TrainConfig:
     label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)
     clip_norm: float | None = option(1.0, help="largest L2 norm of an update's gradient; null: no clipping", gt=0)
     precision: str = option(
-        "auto", help="of the matrix products; auto: bf16 where the machine has it", choices=("auto", "fp32", "bf16")
+        "auto",
+        help="of the matrix products; auto: bf16 where the machine has it; fp16 comes with dynamic loss scaling",
+        choices=("auto", "fp32", "bf16", "fp16"),
+    )
+    max_skipped: int = option(
+        100, help="updates in a row that are skipped, since their gradient is not a number, before `on_nan` holds", ge=1
+    )
+    on_nan: str = option(
+        "stop",
+        help="stop with an error, or rewind: go back to the last good checkpoint and go on from there with half the "
+        "learning rate, 10 times at most",
+        choices=("stop", "rewind"),
     )
 
     def __post_init__(self) -> None:

@@ -36,6 +36,17 @@ class EventLog:
         if cut or update:
             self.write("resumed", {"update": update, "lines_cut": cut})
 
+    def cut(self, update: int) -> int:
+        """Cut off the lines from the first one of an update after `update` on; return how many.
+
+        Raises:
+            RunError: the file cannot be changed.
+        """
+        try:
+            return self._cut(update)
+        except OSError as error:
+            raise RunError(f"{self._path} could not be cut ({error}).") from error
+
     def write(self, event: str, values: Mapping[str, Any]) -> None:
         """Append an event.
 

@@ -13,15 +13,16 @@ from torch import Tensor
 from mt.data.batching import Batch
 from mt.errors import RunError
 from mt.events import Event
-from mt.training.checkpoint import Checkpoints
+from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.loss_scale import FLOOR
 from mt.training.schedules import Schedule
-from mt.training.snapshot import take
+from mt.training.snapshot import restore, take
 from mt.training.state import TrainingState, due
 from mt.training.update import Updater
 
-MAX_SKIPPED = 100
-"""Updates in a row without a finite gradient before training stops."""
+MAX_REWINDS = 10
+"""How often training may go back before it stops after all."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,14 @@ class Saved(Event):
     """A checkpoint is whole on disk."""
 
     state: TrainingState
+
+
+@dataclass(frozen=True)
+class Rewound(Event):
+    """Training went back to the checkpoint of `state`, which has a lower learning rate now."""
+
+    state: TrainingState
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -99,20 +108,21 @@ class Trainer:
         """Train. A checkpoint stands at the end, whatever the end was.
 
         Raises:
-            RunError: no finite gradient for `MAX_SKIPPED` updates in a row; the last good checkpoint is untouched.
+            RunError: no update can be made any more; the last good checkpoint is untouched.
         """
-        skipped_in_row, self._clock, last = 0, time.monotonic(), self.state
+        self._clock = time.monotonic()
+        if self.config.on_nan == "rewind" and not self.checkpoints.updates():
+            yield from self._save()
+        last = self.state
         while not (stop := self._end()):
             for batches in self._updates():
                 before, done = self.state, self._update(batches)
-                skipped_in_row = skipped_in_row + 1 if done.state.skipped > before.skipped else 0
-                if skipped_in_row >= MAX_SKIPPED:
-                    raise RunError(
-                        f"Training stopped at update {self.state.update}: the loss was not a number for {MAX_SKIPPED} "
-                        "updates in a row; lower train.lr or set train.precision to fp32, and resume or start again."
-                    )
                 self._advance(done.state)
                 yield replace(done, state=self.state, seconds=self.state.seconds - before.seconds)
+                if reason := self._diverged():
+                    yield self._rewind(reason)
+                    last = self.state
+                    break
                 # From update to update: a period may also end while the model is validated or saved.
                 before, last = last, self.state
                 best = (yield from self._validate()) if due(self.config.valid_every, before, last) else False
@@ -138,7 +148,42 @@ class Trainer:
         rate = self.state.lr_scale * self.schedule(self.state.update + 1)
         done = self.updater(batches, rate, self.state)
         state = self.state.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
+        if self.updater.precision.needs_loss_scale:
+            state = replace(state, loss_scale=state.loss_scale.after(overflow=done.skipped))
         return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, rate)
+
+    def _diverged(self) -> str:
+        """Why no update can be made any more; '' while they can."""
+        if self.state.loss_scale.exhausted:
+            return f"gradients in fp16 overflow even with the smallest loss scale ({FLOOR:g})"
+        if self.state.skipped_in_row >= self.config.max_skipped:
+            return f"the loss was not a number for {self.config.max_skipped} updates in a row (train.max_skipped)"
+        return ""
+
+    def _rewind(self, reason: str) -> Rewound:
+        """Go back to the last good checkpoint, and save it again with half its learning rate.
+
+        Raises:
+            RunError: the recipe wants a stop, or this was tried often enough.
+        """
+        where, rewinds = self.state.update, self.state.rewinds + 1
+        if self.config.on_nan == "stop" or rewinds > MAX_REWINDS:
+            tried = f", also after it went back {MAX_REWINDS} times" if self.config.on_nan == "rewind" else ""
+            raise RunError(
+                f"Training stopped at update {where}{tried}: {reason}; lower train.lr or set train.precision to fp32, "
+                "and resume or start again."
+            )
+        # One after which no update worked may be past help already; that of the beginning may be all there is.
+        checkpoint, _ = self.checkpoints.newest(lambda state: state.update < max(where, 1) and not state.skipped_in_row)
+        assert checkpoint is not None
+        file = self.checkpoints.path(checkpoint.state.update) / WEIGHTS
+        state = restore(checkpoint, self.updater.model, self.updater.optimizer, file)
+        lower = state.lr_scale / 2
+        self._advance(
+            replace(state, lr_scale=lower, rewinds=rewinds, skipped=self.state.skipped, seconds=self.state.seconds)
+        )
+        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer))
+        return Rewound(self.state, reason)
 
     def _advance(self, state: TrainingState) -> None:
         """Go on to `state`, and count all time since the last call, whatever took it."""
@@ -163,7 +208,8 @@ class Trainer:
 
     def _save(self) -> Iterable[Event]:
         self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer))
-        self.checkpoints.prune(self.config.keep_last, self.config.keep_best)
+        good = {"stop": 1, "rewind": 2}[self.config.on_nan]
+        self.checkpoints.prune(self.config.keep_last, self.config.keep_best, good)
         self._advance(self.state)
         yield Saved(self.state)
 

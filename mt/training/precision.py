@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -21,16 +23,23 @@ class Precision:
         """`name` is a value of `train.precision`; auto takes bf16 where `device` multiplies it in hardware."""
         if name == "auto":
             name = "bf16" if has_bf16(device) else "fp32"
-        return cls(device, {"fp32": torch.float32, "bf16": torch.bfloat16}[name])
+        return cls(device, DTYPES[name])
 
     @property
     def name(self) -> str:
-        return {torch.float32: "fp32", torch.bfloat16: "bf16"}[self.dtype]
+        return next(name for name, dtype in DTYPES.items() if dtype == self.dtype)
+
+    @property
+    def needs_loss_scale(self) -> bool:
+        """Whether gradients are so narrow that the loss must be scaled (`mt.training.loss_scale`)."""
+        return self.dtype == torch.float16
 
     def autocast(self) -> AbstractContextManager[None]:
         """Run the enclosed forward pass in this precision."""
         context: AbstractContextManager[None] = torch.autocast(
-            self.device.type, dtype=torch.bfloat16, enabled=self.dtype != torch.float32
+            self.device.type,
+            dtype=torch.bfloat16 if self.dtype == torch.float32 else self.dtype,
+            enabled=self.dtype != torch.float32,
         )
         return context
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mt.training.config import Period
+from mt.training.loss_scale import LossScale
 
 HIGHER_IS_BETTER = {"loss": False, "bleu": True, "chrf": True}
 """Metrics that can tell the best checkpoint, and their direction."""
@@ -45,6 +46,12 @@ class TrainingState:
     """Training time, over all sessions."""
     skipped: int = 0
     """Updates skipped because loss or gradient was not a number."""
+    skipped_in_row: int = 0
+    """Those since the last update that was made."""
+    rewinds: int = 0
+    """How often training went back to a checkpoint with a lower learning rate, because no update could be made."""
+    loss_scale: LossScale = field(default_factory=LossScale)
+    """Of float16 products; others leave it alone."""
     lr_scale: float = 1.0
     """What the learning rate of the schedule is multiplied by."""
     scores: dict[str, float] = field(default_factory=dict)
@@ -66,6 +73,7 @@ class TrainingState:
             self,
             update=self.update + (not skipped),
             skipped=self.skipped + skipped,
+            skipped_in_row=self.skipped_in_row + 1 if skipped else 0,
             tokens=self.tokens + tokens,
             epoch=self.epoch + whole,
             batch=0 if whole else self.batch + batches,
@@ -103,7 +111,10 @@ class TrainingState:
         """Read what `to_json` wrote. Raises KeyError or TypeError where it did not."""
         scores = {metric: math.nan if value is None else float(value) for metric, value in content["scores"].items()}
         best = {metric: Best(**found) for metric, found in content["best"].items()}
-        return cls(**{**content, "scores": scores, "best": best})
+        found = {**content, "scores": scores, "best": best}
+        if "loss_scale" in content:
+            found["loss_scale"] = LossScale(**content["loss_scale"])
+        return cls(**found)
 
 
 def is_better(metric: str, value: float, than: float | None) -> bool:

@@ -34,7 +34,7 @@ class Update:
 
 @dataclass
 class Updater:
-    """Changes `model` by one update at a time.
+    """Changes `model` by one update at a time: gradient, unscaling, clipping, step, in this order.
 
     The gradient is that of the loss summed over all micro-batches, divided once by their target tokens: it does not
     depend on how the pairs of an update are cut into micro-batches.
@@ -54,11 +54,12 @@ class Updater:
 
         No gradient is left behind.
         """
-        tokens = self._tokens(batches)
-        losses = []
+        tokens, losses = self._tokens(batches), []
+        scale = before.loss_scale.value if self.precision.needs_loss_scale else 1.0
         for number, batch in enumerate(batches, before.batch):
             self.noise.begin(before.epoch, number)
-            losses.append(self._backward(batch, tokens))
+            losses.append(self._backward(batch, tokens / scale))
+        self._unscale(scale)
         norm = self._clip()
         applied = self._step(norm, rate)
         self.optimizer.zero_grad()
@@ -70,13 +71,19 @@ class Updater:
         """Target tokens of the whole update: what its loss is divided by."""
         return sum(int(batch.tgt_mask.sum()) for batch in batches)
 
-    def _backward(self, batch: Batch, tokens: int) -> tuple[Tensor, Tensor]:
-        """Add the gradient of one micro-batch; return its sums of loss and negative log-likelihood."""
+    def _backward(self, batch: Batch, divisor: float) -> tuple[Tensor, Tensor]:
+        """Add the gradient of one micro-batch's loss / `divisor`; return its sums of loss and log-likelihood."""
         batch = batch.to(self.precision.device)
         with self.precision.autocast():
             loss = self.loss(batch)
-        torch.autograd.backward(loss.total / tokens)
+        torch.autograd.backward(loss.total / divisor)
         return loss.total.detach(), loss.nll
+
+    def _unscale(self, scale: float) -> None:
+        if scale != 1:
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.div_(scale)
 
     def _clip(self) -> Tensor:
         """Scale the gradient down to `clip_norm`; return the norm that it had."""

@@ -18,7 +18,7 @@ from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
-from mt.training.loop import StepDone, Trainer, Validated
+from mt.training.loop import Rewound, StepDone, Trainer, Validated
 from mt.training.noise import Noise
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
@@ -151,12 +151,55 @@ def test_training_stops_when_no_update_works(tmp_path: Path) -> None:
     config = replace(CONFIG, max_steps=10**6, save_every=Period.parse("2"))
     trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=poisoned(set(range(4, 1000))))
     with pytest.raises(
-        RunError, match=r"Training stopped at update 3: .* not a number for 100 updates in a row; lower train.lr"
+        RunError,
+        match=r"Training stopped at update 3: .* not a number for 100 updates in a row \(train.max_skipped\); lower",
     ):
         steps_of(trainer)
     assert trainer.checkpoints.updates() == [2]
     assert all(bool(tensor.isfinite().all()) for tensor in trainer.checkpoints.load(2).weights.values())
     assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+
+
+def diverging(step: float, after: float) -> Callable[[EncoderDecoder, Batch], Loss]:
+    """A loss that is no number where the last update moved a weight by more than `step`, and all of them by `after`."""
+    seen: list[torch.Tensor] = []
+
+    def loss(model: EncoderDecoder, batch: Batch) -> Loss:
+        weight = model.output.weight.detach().clone()
+        if not seen or not torch.equal(weight, seen[-1]):
+            seen.append(weight)
+        found = CrossEntropy(0.1)(model, batch)
+        far, wide = (float((weight - seen[place]).abs().max()) for place in (0, max(len(seen) - 2, 0)))
+        return replace(found, total=found.total * float("nan")) if far > after and wide > step else found
+
+    return loss
+
+
+@pytest.mark.parametrize("save_every", ["100", "2", "1e"])
+def test_training_goes_back_with_half_the_learning_rate(tmp_path: Path, save_every: str) -> None:
+    """Fault 58. At a rate of 0.01 a weight moves about as much an update.
+
+    A checkpoint that is saved while updates are skipped (each epoch is one update) is none to go back to.
+    """
+    config = replace(CONFIG, on_nan="rewind", max_skipped=3, save_every=Period.parse(save_every), max_steps=8)
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=diverging(0.004, after=0.035))
+    events: list[Event] = []
+    finish(trainer.run(), events.append)
+    rewound = [event.state for event in events if isinstance(event, Rewound)]
+    assert [state.lr_scale for state in rewound] == [0.5**number for number in range(1, len(rewound) + 1)]
+    assert {state.skipped_in_row for state in rewound} == {0}
+    assert trainer.state.rewinds == len(rewound) >= 1
+    assert (trainer.state.update, trainer.state.skipped) == (8, 3 * len(rewound))
+    assert trainer.checkpoints.load(8).state.lr_scale == rewound[-1].lr_scale
+    assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+
+
+def test_training_does_not_go_back_for_ever(tmp_path: Path) -> None:
+    config = replace(CONFIG, on_nan="rewind", max_skipped=2)
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=poisoned(set(range(3, 1000))))
+    with pytest.raises(RunError, match="Training stopped at update 0, also after it went back 10 times: the loss was"):
+        steps_of(trainer)
+    assert trainer.checkpoints.load(0).state.lr_scale == 0.5**10
 
 
 def test_the_learning_rate_is_that_of_the_schedule_times_the_scale_of_the_state(tmp_path: Path) -> None:
