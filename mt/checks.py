@@ -101,6 +101,7 @@ def check_validation(recipe: Recipe) -> None:
     needs = {
         "train.metric": (train.metric != "loss", train.metric),
         "train.patience": (train.patience is not None, train.patience),
+        "train.schedule.name": (train.schedule.name == "plateau", train.schedule.name),
         "train.average.of": (train.average.of == "best" and train.average.n > 1, train.average.of),
     }
     for key, (needed, value) in needs.items():

@@ -115,6 +115,8 @@ def test_ties_across_two_vocabularies(folder: Path, tie: str) -> None:
     [
         (["data.valid=null", "train.metric=bleu"],
          "-o train.metric=bleu: train.metric bleu needs a validation text: give data.valid."),
+        (["data.valid=null", "train.schedule.name=plateau"],
+         "-o train.schedule.name=plateau: train.schedule.name plateau needs a validation text: give data.valid."),
         (["data.valid=null", "train.patience=3"],
          "-o train.patience=3: train.patience 3 needs a validation text: give data.valid."),
         (["data.valid=null", "train.average={of: best, n: 2}", "train.keep_best=2"],

@@ -72,14 +72,24 @@ def losses(recipe: Recipe) -> list[float]:
     return [line["loss"] for line in lines if line["event"] == "trained"]
 
 
+def rates(recipe: Recipe) -> list[float]:
+    """The learning rates in the log."""
+    lines = map(json.loads, (recipe.model_dir / "log.jsonl").read_text("utf-8").split("\n")[:-1])
+    return [line["learning_rate"] for line in lines if line["event"] == "trained"]
+
+
 def weights(recipe: Recipe) -> bytes:
     return (recipe.model_dir / "model.safetensors").read_bytes()
 
 
 SETTINGS = {
     "plain": (),
-    "accumulated": ("train.accumulate=2",),
+    "accumulated": ("train.accumulate=3", "train.batch_warmup=6", "train.optimizer.name=adamw"),
     "periods": ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"),
+    "plateau": (
+        *("train.schedule={name: plateau, warmup: 2, patience: 1}", "train.valid_every=2", "train.metric=bleu"),
+        *("train.optimizer.name=adafactor", "train.lr=0.01"),
+    ),
     "bpe-dropout": BPE,
 }
 
@@ -106,6 +116,7 @@ class TestResuming:
         run_to_the_end(parts, stops)
         assert weights(parts) == weights(whole)
         assert losses(parts) == losses(whole)
+        assert rates(parts) == rates(whole)
 
     def test_of_a_finished_training_changes_nothing(self, task: Path, tmp_path: Path) -> None:
         recipe = recipe_of(task, str(tmp_path / "run"))
@@ -141,6 +152,23 @@ class TestResuming:
         finish(train(recipe_of(task, str(tmp_path / "run"), "train.lr=1e-5", constant)), events.append)
         assert next(event.learning_rate for event in events if isinstance(event, Trained)) == 1e-5
         assert Notice("Changed since this training began: train.lr: 0.001 -> 1e-05.") in events
+
+    def test_takes_a_new_schedule_and_says_so(self, task: Path, tmp_path: Path) -> None:
+        """Fault 54: also its keys, and those that it takes from the recipe where they are not given."""
+        begun = recipe_of(task, str(tmp_path / "run"), "train.schedule={name: constant, warmup: 0}", "train.lr=0.01")
+        finish(train(begun, should_stop=stop_after(9)))
+        assert set(rates(begun)) == {0.01}
+        events: list[Event] = []
+        linear = "train.schedule={name: linear, warmup: 0, updates: 31}"
+        finish(train(recipe_of(task, str(tmp_path / "run"), linear, "train.lr=0.01")), events.append)
+        assert rates(begun)[-2:] == pytest.approx([0.01 * 20 / 30, 0.01 * 19 / 30])  # updates 11 and 12
+        assert (
+            Notice(
+                "Changed since this training began: train.schedule.name: constant -> linear, "
+                "train.schedule.updates: null -> 31."
+            )
+            in events
+        )
 
     @pytest.mark.parametrize("change", ["model.dim=32", "seed=2", "train.batch_tokens=61"])
     def test_refuses_what_may_not_change(self, task: Path, tmp_path: Path, change: str) -> None:

@@ -52,7 +52,13 @@ class Period:
 
 DECAYS = ("linear", "cosine")
 """Schedules with an end."""
-_OF_SCHEDULES = {"dim": ("noam",), "updates": DECAYS, "final": DECAYS}
+_OF_SCHEDULES = {
+    "dim": ("noam",),
+    "updates": DECAYS,
+    "final": (*DECAYS, "plateau"),
+    "patience": ("plateau",),
+    "factor": ("plateau",),
+}
 
 
 def _refuse_idle(block: str, config: Any, keys: Mapping[str, tuple[str, ...]]) -> None:
@@ -73,7 +79,7 @@ class ScheduleConfig:
     name: str = option(
         "inverse_sqrt",
         help="shape of the schedule; noam is the formula of Vaswani et al. 2017",
-        choices=("inverse_sqrt", "noam", "linear", "cosine", "constant"),
+        choices=("inverse_sqrt", "noam", "linear", "cosine", "constant", "plateau"),
     )
     warmup: int = option(4000, help="updates of linear warm-up; 0 starts at the peak", ge=0)
     init: float = option(1e-7, help="learning rate of update 0, where the warm-up starts; noam: always 0", ge=0)
@@ -81,7 +87,15 @@ class ScheduleConfig:
     updates: int | None = option(
         None, help="linear, cosine: the update at which the decay ends; default: train.max_steps", ge=1
     )
-    final: float = option(0.0, help="linear, cosine: learning rate at the end of the decay and after it", ge=0)
+    final: float = option(
+        0.0, help="linear, cosine: learning rate at the end of the decay and after it; plateau: the lowest", ge=0
+    )
+    patience: int = option(
+        3,
+        help="plateau: validations in a row without a better train.metric that lower the rate, as often as so many",
+        ge=1,
+    )
+    factor: float = option(0.5, help="plateau: what the learning rate is then multiplied by", gt=0, lt=1)
 
     def build(self, lr: float, max_steps: int | None = None, dim: int | None = None) -> Schedule:
         """The learning rate of an update by its number (the first is 1), with the recipe's `train.lr`.
@@ -92,17 +106,34 @@ class ScheduleConfig:
 
         return SCHEDULES[self.name](lr, replace(self, updates=self.updates or max_steps, dim=self.dim or dim))
 
-    def check(self, peak: float, max_steps: int | None) -> None:
-        """Refuse what the schedule does not read, and a decay without an end or that ends before or above its begin."""
+    def lr_scale(self, before: float, bad_validations: int, lr: float) -> float:
+        """What the rates are multiplied by after a validation, the last of so many in a row without a better value.
+
+        It follows from the state that a checkpoint keeps, so a resumed training finds the same.
+        """
+        if self.name != "plateau" or bad_validations == 0 or bad_validations % self.patience:
+            return before
+        return min(before, max(before * self.factor, self.final / lr))
+
+    def check(self, train: TrainConfig) -> None:
+        """Refuse what does not fit the rest of the block, and keys that the schedule in force does not read."""
         _refuse_idle("schedule", self, _OF_SCHEDULES)
-        if self.name == "noam" and peak < 0.01:
+        if self.name == "noam" and train.lr < 0.01:
             raise ConfigError(
-                f"train.schedule.name noam multiplies its formula by train.lr, and {peak} leaves next to nothing: set "
-                "train.lr, 1.0 for the learning rates of the paper."
+                f"train.schedule.name noam multiplies its formula by train.lr, and {train.lr} leaves next to nothing: "
+                "set train.lr, 1.0 for the learning rates of the paper."
             )
-        if self.name not in DECAYS:
-            return
-        end = self.updates or max_steps
+        if self.name == "plateau" and train.patience is not None and train.patience <= self.patience:
+            raise ConfigError(
+                f"train.patience ({train.patience}) ends training before train.schedule.patience ({self.patience}) "
+                "could lower the learning rate: make it the larger one."
+            )
+        if self.final > train.lr:
+            raise ConfigError(f"train.schedule.final ({self.final}) must not be above train.lr ({train.lr}).")
+        if self.name in DECAYS:
+            self._check_end(self.updates or train.max_steps)
+
+    def _check_end(self, end: int | None) -> None:
         if end is None:
             raise ConfigError(
                 f"train.schedule.name {self.name} decays until an update: set train.schedule.updates or "
@@ -113,8 +144,6 @@ class ScheduleConfig:
                 f"train.schedule: the decay ends at update {end}, within the warm-up ({self.warmup} updates); set "
                 "train.schedule.updates above train.schedule.warmup."
             )
-        if self.final > peak:
-            raise ConfigError(f"train.schedule.final ({self.final}) must not be above train.lr ({peak}).")
 
 
 _ADAMS = ("adam", "adamw")
@@ -166,6 +195,7 @@ class TrainConfig:
 
     batch_tokens: int = option(4096, help="budget of a micro-batch: rows x longest side, specials included", ge=1)
     accumulate: int = option(1, help="micro-batches an update", ge=1)
+    batch_warmup: int = option(0, help="updates over which their number grows from 1 to train.accumulate", ge=0)
     lr: float = option(5e-4, help="peak learning rate", gt=0)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -206,7 +236,12 @@ class TrainConfig:
             raise ConfigError(
                 "train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience."
             )
-        self.schedule.check(self.lr, self.max_steps)
+        self.schedule.check(self)
+        if self.batch_warmup and self.accumulate == 1:
+            raise ConfigError(
+                f"train.batch_warmup ({self.batch_warmup}) grows the micro-batches of an update up to "
+                "train.accumulate, which is 1: set that, or leave batch_warmup out."
+            )
         if self.max_time is not None and self.max_time.unit != "seconds":
             raise ConfigError(f"train.max_time must be a time such as 90s, 30m or 4h, but is {self.max_time}.")
         kept = self.keep_last if self.average.of == "last" else self.keep_best
@@ -215,3 +250,9 @@ class TrainConfig:
                 f"train.average.n ({self.average.n}) must not be above train.keep_{self.average.of} ({kept}): "
                 "only kept checkpoints can be averaged."
             )
+
+    def micro_batches(self, update: int) -> int:
+        """How many micro-batches the update of that number (the first is 1) accumulates."""
+        if update >= self.batch_warmup:
+            return self.accumulate
+        return -(-self.accumulate * update // self.batch_warmup)

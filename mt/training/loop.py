@@ -140,9 +140,9 @@ class Trainer:
         return stop
 
     def _updates(self) -> Iterator[list[Batch]]:
-        """The rest of the running epoch, `accumulate` micro-batches at a time; the last update may have fewer."""
+        """The rest of the running epoch, an update's micro-batches at a time; the last update may have fewer."""
         batches = iter(self.data.epoch(self.state.epoch, self.state.batch))
-        return iter(lambda: list(islice(batches, self.config.accumulate)), [])
+        return iter(lambda: list(islice(batches, self.config.micro_batches(self.state.update + 1))), [])
 
     def _update(self, batches: list[Batch]) -> StepDone:
         rate = self.state.lr_scale * self.schedule(self.state.update + 1)
@@ -201,7 +201,9 @@ class Trainer:
             scores = yield from self.validate(self.state.update)
         finally:
             self.updater.model.train()
-        self._advance(self.state.after_validation(scores))
+        state = self.state.after_validation(scores)
+        scale = self.config.schedule.lr_scale(state.lr_scale, state.bad_validations, self.config.lr)
+        self._advance(replace(state, lr_scale=scale))
         is_best = self.state.best.get(self.config.metric) != before.best.get(self.config.metric)
         yield Validated(self.state, is_best)
         return is_best

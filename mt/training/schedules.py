@@ -85,4 +85,5 @@ SCHEDULES: dict[str, Callable[[float, ScheduleConfig], Schedule]] = {
     "linear": linear,
     "cosine": cosine,
     "constant": constant,
+    "plateau": constant,  # times TrainingState.lr_scale, which `ScheduleConfig.lr_scale` lowers
 }

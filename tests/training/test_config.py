@@ -50,6 +50,24 @@ def test_training_needs_an_end() -> None:
         TrainConfig()
 
 
+@pytest.mark.parametrize(
+    ("accumulate", "warmup", "numbers"),
+    [(4, 0, [4, 4, 4]), (4, 8, [1, 1, 2, 2, 3, 3, 4, 4, 4]), (3, 2, [2, 3, 3]), (2, 5, [1, 1, 2, 2, 2, 2])],
+)
+def test_micro_batches_grow_over_the_warm_up_of_the_batch(accumulate: int, warmup: int, numbers: list[int]) -> None:
+    config = TrainConfig(max_steps=1, accumulate=accumulate, batch_warmup=warmup)
+    assert [config.micro_batches(update) for update in range(1, len(numbers) + 1)] == numbers
+
+
+def test_a_batch_of_one_micro_batch_has_no_warm_up() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(max_steps=1, batch_warmup=10)
+    assert str(caught.value) == (
+        "train.batch_warmup (10) grows the micro-batches of an update up to train.accumulate, which is 1: set that, "
+        "or leave batch_warmup out."
+    )
+
+
 def test_a_time_limit_is_a_time() -> None:
     with pytest.raises(ConfigError) as caught:
         TrainConfig(max_time=Period.parse("3e"))

@@ -124,6 +124,23 @@ def test_the_schedule_counts_updates_and_not_micro_batches(tmp_path: Path) -> No
     assert [step.learning_rate for step in steps_of(trainer)] == pytest.approx([1.746928e-07, 3.493856e-07], rel=1e-6)
 
 
+def test_an_update_has_more_micro_batches_as_the_batch_warms_up(tmp_path: Path) -> None:
+    config = replace(CONFIG, accumulate=3, batch_warmup=3, max_steps=4)
+    trainer, _ = make_trainer(tmp_path, Batches([0], [1], [2], [3], [0], [1], [2], [3], [0]), config)
+    assert [step.state.batch for step in steps_of(trainer)] == [1, 3, 6, 0]
+
+
+def test_a_plateau_lowers_the_learning_rate_of_the_next_update(tmp_path: Path) -> None:
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        return {"loss": 1.0}
+
+    plateau = ScheduleConfig(name="plateau", warmup=2, init=0, patience=2)
+    config = replace(CONFIG, schedule=plateau, max_steps=6, lr=1.0)
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    assert [step.learning_rate for step in steps_of(trainer)] == [0.5, 1.0, 1.0, 0.5, 0.5, 0.25]
+
+
 def poisoned(calls: set[int]) -> Callable[[EncoderDecoder, Batch], Loss]:
     """A loss that is not a number at some of its calls, counted from 1."""
     counter = iter(range(1, 10**6))

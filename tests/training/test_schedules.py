@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
+import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mt.errors import ConfigError
 from mt.training.config import DECAYS, ScheduleConfig, TrainConfig
 from mt.training.schedules import SCHEDULES
+from mt.training.state import TrainingState
 
 
 @pytest.mark.parametrize(
@@ -111,6 +115,44 @@ def test_a_key_that_the_schedule_does_not_read_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         TrainConfig(max_steps=10, schedule=ScheduleConfig(name="constant", final=1e-5))
     assert str(caught.value) == (
-        "train.schedule.final 1e-05 belongs to train.schedule.name linear or cosine, but the name is constant: "
-        "choose another name, or leave final out."
+        "train.schedule.final 1e-05 belongs to train.schedule.name linear or cosine or plateau, but the name is "
+        "constant: choose another name, or leave final out."
+    )
+
+
+def scales(values: list[float], resume_after: int | None = None, **keys: Any) -> list[float]:
+    """What the learning rate 0.1 is multiplied by after each of these validation losses."""
+    schedule, state, found = ScheduleConfig(name="plateau", **keys), TrainingState(), []
+    for number, value in enumerate(values, start=1):
+        state = state.after_batches(1, 1, 10, 100).after_validation({"loss": value})
+        state = replace(state, lr_scale=schedule.lr_scale(state.lr_scale, state.bad_validations, 0.1))
+        if number == resume_after:
+            state = TrainingState.from_json(json.loads(json.dumps(state.to_json())))
+        found.append(state.lr_scale)
+    return found
+
+
+@pytest.mark.parametrize("resume_after", [None, *range(1, 9)])
+def test_a_plateau_lowers_the_rate_after_so_many_bad_validations_in_a_row(resume_after: int | None) -> None:
+    """Fault 57's kind: the count, its best value and the rate survive a restart. NaN and a tie are not better."""
+    values = [5.0, 4.0, math.nan, 4.0, 3.0, 3.5, 3.4, 3.3, 3.2]
+    assert scales(values, resume_after, patience=2) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
+
+
+def test_a_plateau_has_a_lowest_rate() -> None:
+    assert scales([1.0] * 5, patience=1, factor=0.5, final=0.03) == [1, 0.5, 0.3, 0.3, 0.3]
+    assert ScheduleConfig(name="plateau", patience=1, final=0.03).lr_scale(0.2, 1, 0.1) == 0.2
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULES.keys() - {"plateau"}))
+def test_validations_change_no_other_schedule(name: str) -> None:
+    assert ScheduleConfig(name=name).lr_scale(1.0, 3, 0.1) == 1.0
+
+
+def test_a_plateau_that_training_does_not_outlast_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(patience=3, schedule=ScheduleConfig(name="plateau", patience=3))
+    assert str(caught.value) == (
+        "train.patience (3) ends training before train.schedule.patience (3) could lower the learning rate: make it "
+        "the larger one."
     )
