@@ -29,8 +29,20 @@ FORMATS = ("text", "jsonl")
     default="text",
     show_default=True,
     help="text: a line for each translation, n of them with --n-best; jsonl: a JSON object for each source "
-    "line, with scores.",
+    "line, with all there is to say of it.",
 )
+@click.option(
+    "--input-format",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="text: lines; jsonl: a JSON object a line, with text and perhaps prefix, constraints, banned, options.",
+)
+@click.option("--alignments", is_flag=True, help="With jsonl: which source word each word comes from.")
+@click.option("--prefix", default="", metavar="TEXT", help="What each translation begins with.")
+@click.option("--constraint", "constraints", multiple=True, metavar="TEXT", help="A phrase that each one holds.")
+@click.option("--ban", "banned", multiple=True, metavar="TEXT", help="A phrase that none of them holds.")
+@click.option("--interactive", is_flag=True, help="Answer each line by itself, as soon as it is there.")
 @options.checkpoint
 @options.long_overrides
 @options.machine
@@ -41,6 +53,12 @@ def translate(
     beam_size: int | None,
     n_best: int | None,
     style: str,
+    input_format: str,
+    alignments: bool,
+    prefix: str,
+    constraints: Sequence[str],
+    banned: Sequence[str],
+    interactive: bool,
     checkpoint: str | None,
     overrides: Sequence[str],
     device: str,
@@ -49,25 +67,40 @@ def translate(
     """Translate lines of text with the model in the run folder RUN.
 
     N lines in give N lines out, in order; a blank line stays blank. Lines leave as soon as they are translated. A file
-    is read compressed or not, and FILE of --output has its name only when it is whole.
+    is read compressed or not, and FILE of --output has its name only when it is whole: until then what is done is kept
+    in FILE.part, and the same command goes on from there.
 
     \b
     Examples:
         echo "Good morning." | mt translate runs/quickstart
         mt translate runs/quickstart -i test.en -o test.de --beam-size 8
         mt translate runs/quickstart --n-best 3 --format jsonl < test.en
+        mt translate runs/quickstart --input-format jsonl --format jsonl < requests.jsonl
     """
+    if alignments and style != "jsonl":
+        raise click.UsageError("--alignments goes with --format jsonl; plain text has no place for them")
+    if interactive and (source or target):
+        raise click.UsageError(
+            "--interactive answers standard input; leave --input and --output out"
+        )
     from mt.recipe import load_run_recipe
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
     from mt.device import pick_device
-    from mt.translate import check_paths, load, translate_stream
+    from mt.translate import Request, Style, check_paths, load, translate_stream
 
     text = source or _binary(sys.stdin)
     check_paths(text, target)
     translator = load(run, checkpoint, draw(pick_device(device, threads)), decode)
-    work = translate_stream(translator, text, target or _binary(sys.stdout), style)
+    common = Request("", prefix, tuple(constraints), tuple(banned))
+    work = translate_stream(
+        translator,
+        text,
+        target or _binary(sys.stdout),
+        Style(style, input_format, common, alignments),
+        interactive=interactive,
+    )
     draw(work, bars=target is not None or not sys.stdout.isatty())
 
 

@@ -9,16 +9,23 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from mt.data.batching import Ids, by_length, collate, collate_source
+from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.options import LineOptions
 from mt.search.searches import SEARCHES
 from mt.text.tokenizer import Tokenizers
 
 LOGITS = 2**24
 """Most logits that are held at once where given targets are scored: 64 MiB."""
+
+BATCH_TOKENS = 4096
+"""Rows x longest side of a batch whose attention is read."""
 
 Result = TypeVar("Result")
 
@@ -26,12 +33,25 @@ Result = TypeVar("Result")
 class Engine(Protocol):
     """What a translator asks of whatever computes; sources and targets are ids without begin and end marks."""
 
-    def search(self, sources: Sequence[list[int]], config: DecodeConfig) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first; none of the sources is empty."""
+    def search(
+        self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first; none of the sources is empty.
+
+        `lines` are the wishes that go with each, in target ids; a source has no hypothesis where they cannot be met.
+        """
         ...
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
         """The natural log-probability of each piece of each target and, last, of its end mark."""
+        ...
+
+    def attention(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float32]]:
+        """For each pair the attention (T, S) with which each of T target pieces was generated, to S source pieces.
+
+        Raises:
+            ConfigError: the model has none.
+        """
         ...
 
 
@@ -44,11 +64,19 @@ class TorchEngine:
         self.tokenizers = tokenizers
         self.device = torch.device(device)
 
-    def search(self, sources: Sequence[list[int]], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
+    ) -> list[list[Hypothesis]]:
         """As `Engine`; the batches are cut by `config.batch_tokens`, of which nothing shows in what is found."""
-        return self._in_batches(
-            sources, sources, config.batch_tokens, lambda numbers: self._search([sources[n] for n in numbers], config)
-        )
+        wishes = [
+            replace(line, source_length=len(ids) + 1, min_length=config.shortest(len(ids)))
+            for line, ids in zip(lines or [LineOptions(number) for number in range(len(sources))], sources, strict=True)
+        ]
+
+        def search(numbers: Sequence[int]) -> list[list[Hypothesis]]:
+            return self._search([sources[n] for n in numbers], config, [wishes[n] for n in numbers])
+
+        return self._in_batches(sources, sources, config.batch_tokens, search)
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
         """As `Engine`, by one pass over the whole target."""
@@ -63,6 +91,30 @@ class TorchEngine:
             return [row[: len(ids) + 1] for row, ids in zip(scores, chosen, strict=True)]
 
         return self._in_batches(sources, targets, budget, score)
+
+    def attention(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float32]]:
+        """As `Engine`, step by step through the targets."""
+
+        def attend(numbers: Sequence[int]) -> list[NDArray[np.float32]]:
+            chosen = [targets[number] for number in numbers]
+            weights = self._attend([sources[number] for number in numbers], chosen).cpu().numpy()
+            sizes = [(len(targets[number]), len(sources[number])) for number in numbers]
+            return [row[:length, :width].copy() for row, (length, width) in zip(weights, sizes, strict=True)]
+
+        return self._in_batches(sources, targets, BATCH_TOKENS, attend)
+
+    def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
+        """Attention (B, T, S) of a batch, T and S with the end marks."""
+        tgt = self.tokenizers.tgt
+        batch = collate(sources, targets, tgt.pad, tgt.bos, tgt.eos).to(self.device)
+        state = self.model.start(batch.src, batch.src_mask, attention=True)
+        looked: list[Tensor] = []
+        for tokens in batch.tgt_in.unbind(1):
+            _, state = self.model.step(tokens, state)
+            if state.attention is None:
+                raise ConfigError("word alignments are read from attention to the source, and this model has none.")
+            looked.append(state.attention)
+        return torch.stack(looked, 1)
 
     def _in_batches(
         self,
@@ -79,7 +131,9 @@ class TorchEngine:
                 found.update(zip(batch.tolist(), work(batch.tolist()), strict=True))
         return [found[number] for number in range(len(sources))]
 
-    def _search(self, sources: Sequence[list[int]], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def _search(
+        self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions]
+    ) -> list[list[Hypothesis]]:
         """The hypotheses of each source of a batch."""
         src, mask = collate_source(sources, self.tokenizers.src.pad, self.tokenizers.src.eos)
         limits = torch.tensor([config.limit(len(ids)) for ids in sources], device=self.device)
@@ -88,7 +142,7 @@ class TorchEngine:
         # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.
         config = replace(config, n_best=config.beam_size if config.n_best > 1 else 1)
         state = self.model.start(src.to(self.device), mask.to(self.device))
-        return SEARCHES[config.search](self.model.step, state, limits, symbols, config)
+        return SEARCHES[config.search](self.model.step, state, limits, symbols, config, lines)
 
 
 @contextmanager

@@ -4,15 +4,19 @@ The work is done by `Translator` (mt/translator.py), which `load` makes of a run
 
 - another way to search: `SEARCHES` of mt/search/searches.py; length penalty: `PENALTIES` of mt/search/penalties.py;
 - another model: `ENCODERS` and `DECODERS` of mt/models/encoder_decoder.py; a search sees its `start` and `step` alone;
-- another output format: `FORMATS` here.
+- another format of what is read: `INPUTS` of mt/lines/request.py; of what is written: `FORMATS` of mt/lines/formats.py.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,16 +24,20 @@ from typing import Any, BinaryIO
 import torch
 
 from mt.config import to_mapping
-from mt.errors import DataError
+from mt.errors import DataError, plural
 from mt.events import Event, Notice, Progress
+from mt.lines.answer import Answer, Answering, Style, Tally, cut_notice, split_notice
+from mt.lines.request import Request
 from mt.recipe import Recipe
-from mt.search.config import DecodeConfig
+from mt.shards import Shards
 from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
-from mt.text.streams import arriving_blocks
-from mt.translator import WINDOW, Alternative, Translation, Translator, load, weights_file
+from mt.text.streams import PAUSE, arriving_blocks
+from mt.translator import Translation, Translator, load, weights_file
 
 __all__ = [
-    "FORMATS",
+    "Request",
+    "Share",
+    "Style",
     "Translated",
     "Translation",
     "Translator",
@@ -41,30 +49,6 @@ __all__ = [
 ]
 
 
-def _text(translation: Translation, n_best: int) -> str:
-    texts = [translation.text, *(other.text for other in translation.alternatives)]
-    return "".join(text + "\n" for text in [*texts, *[""] * (n_best - len(texts))])
-
-
-def _jsonl(translation: Translation, n_best: int) -> str:
-    fields = vars(translation) | {"translation": translation.text}
-    names = ["source", "translation", "score", "log_prob", "truncated", *["cut_from"] * bool(translation.cut_from)]
-    line: dict[str, Any] = {name: fields[name] for name in names}
-    if n_best > 1:
-        best = Alternative(translation.text, translation.score, translation.log_prob, translation.truncated)
-        line["n_best"] = [
-            {"translation": one.text, "score": one.score, "log_prob": one.log_prob, "truncated": one.truncated}
-            for one in (best, *translation.alternatives)
-        ]
-    return json.dumps(line, ensure_ascii=False) + "\n"
-
-
-FORMATS: dict[str, Callable[[Translation, int], str]] = {"text": _text, "jsonl": _jsonl}
-"""text: of each source line exactly `n_best` lines, the best first; empty ones where fewer different translations were
-found, and for a blank line. jsonl: one JSON object a source line, with scores, and with a list `n_best` if that is
-above 1."""
-
-
 @dataclass(frozen=True)
 class Translated:
     """What a stream of text amounted to."""
@@ -72,6 +56,20 @@ class Translated:
     lines: int
     truncated: int
     """Translations that were cut at their length limit."""
+    split: int = 0
+    """Lines that were too long, so that their parts were translated."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which blocks are those of one process of several: every `world`-th, from `rank` on."""
+
+    rank: int = 0
+    world: int = 1
+
+    def has(self, block: int) -> bool:
+        """Whether the block of this number, from 0, is this process's."""
+        return block % self.world == self.rank
 
 
 def check_paths(source: Path | BufferedIOBase | None, target: Path | None) -> None:
@@ -103,66 +101,139 @@ def _is_of(target: Path, source: Path | BufferedIOBase) -> bool:
 
 
 def translate_stream(
-    translator: Translator, source: BufferedIOBase | Path, target: BufferedIOBase | Path, format: str = "text"
+    translator: Answering,
+    source: BufferedIOBase | Path,
+    target: BufferedIOBase | Path,
+    style: Style | None = None,
+    *,
+    interactive: bool = False,
+    share: Share | None = None,
 ) -> Generator[Event, None, Translated]:
-    """Translate text into one of `FORMATS`, in the order of its lines; memory does not grow with it.
+    """Translate lines, in their order; memory does not grow with them.
 
     Args:
+        translator: a `Translator`, or `Workers`.
         source: a file, compressed or not; or a stream, of which the lines that have come are translated as soon as
             `WINDOW` of them are there or no more come for a moment.
-        target: a file, written aside and renamed at the end; or a stream, pipe or device, flushed after each window.
+        target: a file, which has its name only when it is whole: what is done is kept beside it (mt/shards.py), and
+            the same call goes on from there; or a stream, pipe or device, flushed after each window.
+        style: how lines are read and translations written; None: plain text.
+        interactive: answer each line of a stream by itself, as soon as it is there.
+        share: this process is one of several that translate `source` into `target` together.
 
     Raises:
-        DataError: `check_paths`, or the text is not UTF-8 (all lines before that one were translated); OSError:
+        DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); OSError:
             writing.
     """
+    style = style or Style()
     check_paths(source, target if isinstance(target, Path) else None)
-    blocks = (
-        read_blocks(source, WINDOW) if isinstance(source, Path) else arriving_blocks(source, "standard input", WINDOW)
-    )
-    if not isinstance(target, Path):
-        return (yield from _translate_blocks(translator, blocks, target, format))
-    keeps_its_name = target.exists() and not target.is_file()
-    with target.open("wb") if keeps_its_name else write_aside(target.resolve()) as file:
-        return (yield from _translate_blocks(translator, blocks, file, format))
+    keeps_lines = isinstance(target, Path) and not (target.exists() and not target.is_file())
+    blocks = _blocks(source, 1 if interactive else translator.block_lines, waits=keeps_lines)
+    if isinstance(target, Path) and keeps_lines:
+        return (yield from _translate_to_file(translator, blocks, target.resolve(), style, share or Share()))
+    with target.open("wb") if isinstance(target, Path) else nullcontext(target) as file:
+        return (yield from _translate_to_stream(translator, blocks, file, style))
 
 
-def _translate_blocks(
-    translator: Translator, blocks: Iterable[Block], target: BufferedIOBase | BinaryIO, format: str
+def _blocks(source: BufferedIOBase | Path, lines: int, *, waits: bool) -> Iterator[Block]:
+    """Blocks of `lines` lines; of a stream fewer where the input pauses, unless one `waits` for full ones."""
+    if isinstance(source, Path):
+        return read_blocks(source, lines)
+    return arriving_blocks(source, "standard input", lines, pause=math.inf if waits else PAUSE)
+
+
+def _translate_to_stream(
+    translator: Answering, blocks: Iterable[Block], target: BufferedIOBase | BinaryIO, style: Style
 ) -> Generator[Event, None, Translated]:
-    done, cut, error = 0, list[int](), None
-    for block in blocks:
-        lines, error = block.readable()
-        window = translator.translate_window(lines)
-        for number, translation in enumerate(window, done + 1):
-            if translation.cut_from is not None:
-                yield Notice(_source_cut(number, translation.cut_from, translator.config))
-            if translation.truncated:
-                cut.append(number)
-        target.write("".join(FORMATS[format](translation, translator.config.n_best) for translation in window).encode())
+    total = _Total()
+    for answer in translator.answers(blocks, style):
+        yield from map(Notice, answer.notices)
+        target.write(answer.data)
         target.flush()
-        done += len(window)
-        yield Progress("translate", done)
-        if error is not None:
-            break
-    if cut:
-        yield Notice(_translations_cut(cut))
-    if error is not None:
-        raise error
-    return Translated(done, len(cut))
+        total.add(answer)
+        yield Progress("translate", total.lines)
+        if answer.error is not None:
+            yield from total.summary()
+            raise answer.error
+    yield from total.summary()
+    return total.report()
 
 
-def _source_cut(number: int, pieces: int, config: DecodeConfig) -> str:
-    return (
-        f"Line {number} has {pieces} pieces; only the first {config.max_source_length} were translated "
-        "(decode.max_source_length)."
-    )
+def _translate_to_file(
+    translator: Answering, blocks: Iterable[Block], target: Path, style: Style, share: Share
+) -> Generator[Event, None, Translated]:
+    shards = Shards(target, _identity(translator, style))
+    paths: list[Path] = []
+    todo: deque[Path] = deque()
+    found = 0
+
+    def missing() -> Iterator[Block]:
+        nonlocal found
+        for number, block in enumerate(blocks):
+            paths.append(shards.path(block))
+            if share.has(number) and not paths[-1].exists():
+                todo.append(paths[-1])
+                yield block
+            elif share.has(number):
+                found += len(block)
+
+    total = _Total()
+    for answer in translator.answers(missing(), style):
+        yield from map(Notice, answer.notices)
+        if answer.error is not None:
+            raise answer.error
+        shards.write(todo.popleft(), answer)
+        total.add(answer)
+        yield Progress("translate", total.lines + found)
+    if found:
+        yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
+    if share.rank:
+        return total.report()
+    total = yield from _join(shards, paths, target)
+    yield from total.summary()
+    return total.report()
 
 
-def _translations_cut(numbers: Sequence[int]) -> str:
-    which = f"the translation of line {numbers[0]} was" if len(numbers) == 1 else f"{len(numbers)} translations were"
-    first = "" if len(numbers) == 1 else f", the first that of line {numbers[0]}"
-    return f"Cut: {which} ended by the length limit{first} (decode.max_length, decode.max_length_ratio)."
+def _join(shards: Shards, paths: Sequence[Path], target: Path) -> Generator[Event, None, _Total]:
+    """Write `target` of its shards, those that other processes have still to make included."""
+    total = _Total()
+    with write_aside(target) as file:
+        for done, path in enumerate(paths):
+            while not path.exists():
+                yield Progress("waiting for other processes", done, len(paths), unit="blocks")
+                time.sleep(0.1)
+            answer = shards.read(path)
+            file.write(answer.data)
+            total.add(answer)
+    shards.remove()
+    return total
+
+
+def _identity(translator: Answering, style: Style) -> str:
+    return json.dumps([translator.identity, style.format, style.input_format, style.alignments, vars(style.common)])
+
+
+@dataclass
+class _Total:
+    """What the answers so far amount to."""
+
+    lines: int = 0
+    cut: Tally = field(default_factory=Tally)
+    split: Tally = field(default_factory=Tally)
+
+    def add(self, answer: Answer) -> None:
+        self.lines += answer.lines
+        self.cut.add(answer.truncated)
+        self.split.add(answer.split)
+
+    def summary(self) -> Iterator[Notice]:
+        if self.split.count:
+            yield Notice(split_notice(self.split))
+        if self.cut.count:
+            yield Notice(cut_notice(self.cut))
+
+    def report(self) -> Translated:
+        return Translated(self.lines, self.cut.count, self.split.count)
 
 
 def translate_tests(

@@ -11,57 +11,39 @@ blank line (white space only, or nothing that the tokenizer keeps) stays blank w
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import torch
 
+from mt import __version__
+from mt.config import to_mapping
 from mt.device import pick_device
 from mt.engine import Engine, TorchEngine
 from mt.errors import RunError
 from mt.events import finish
+from mt.lines.answer import Answer, Style
+from mt.lines.request import Request
+from mt.lines.translation import Alternative, Translation
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.recipe import load_run_recipe
 from mt.search.config import DecodeConfig
-from mt.search.hypothesis import Hypothesis
+from mt.text.files import Block, sha256_of
 from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoints
 from mt.training.final import final_weights
 from mt.training.snapshot import load_weights
 from mt.training.weights import read_tensors
+from mt.window import Window
+
+__all__ = ["WINDOW", "Alternative", "Request", "Translation", "Translator", "load", "weights_file"]
 
 WINDOW = 1024
 """Most lines that are translated together."""
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A translation of a line, one of several."""
-
-    text: str
-    score: float
-    """What translations are ranked by: `log_prob` divided by the length penalty."""
-    log_prob: float
-    """Sum of the natural log-probabilities of the pieces and of the end mark."""
-    truncated: bool = False
-    """Cut at the length limit, before its end."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """The best translation of the line `source`, described as an `Alternative` is, and the next best."""
-
-    source: str
-    text: str
-    score: float
-    log_prob: float
-    truncated: bool = False
-    alternatives: tuple[Alternative, ...] = ()
-    """The next best, at most `n_best` - 1, each with another text."""
-    cut_from: int | None = None
-    """Pieces of a source that had more than `decode.max_source_length`, so that only its start was translated."""
 
 
 class Translator:
@@ -73,46 +55,96 @@ class Translator:
         tokenizers: Tokenizers,
         config: DecodeConfig | None = None,
         device: torch.device | str = "cpu",
+        longest: int | None = None,
+        weights: str | None = None,
     ) -> None:
+        """Make it.
+
+        `longest`: most pieces of a source in training, where `config` does not say when a source is too long;
+        `weights`: a checksum of the model, where it is known.
+        """
         self.model = model
         self.tokenizers = tokenizers
         self.config = config or DecodeConfig()
         self.device = torch.device(device)
+        self.longest = longest
+        self._weights = weights
         self.engine: Engine = TorchEngine(model, tokenizers, device)
 
-    def translate(self, lines: Iterable[str]) -> Iterator[Translation]:
-        """Translate lines, in their order; `lines` is read a window ahead, never as a whole."""
-        lines = iter(lines)
-        while window := list(islice(lines, WINDOW)):
-            yield from self.translate_window(window)
+    def translate(
+        self,
+        lines: Iterable[str | Request],
+        *,
+        prefix: str = "",
+        constraints: Sequence[str] = (),
+        banned: Sequence[str] = (),
+        alignments: bool = False,
+    ) -> Iterator[Translation]:
+        """Translate lines, in their order; `lines` is read a window ahead, never as a whole.
 
-    def translate_window(self, lines: Sequence[str]) -> list[Translation]:
-        """Translate lines that are all there; time to the first is that to the last."""
-        pieces = self.tokenizers.src.encode_batch(lines)
-        most = self.config.max_source_length
-        sources = [ids[:most] if line.strip() else [] for line, ids in zip(lines, pieces, strict=True)]
-        full = [number for number, ids in enumerate(sources) if ids]
-        found = [[Alternative("", 0.0, 0.0)] for _ in lines]
-        searched = self.engine.search([sources[number] for number in full], self.config)
-        for number, hypotheses in zip(full, searched, strict=True):
-            found[number] = self._alternatives(hypotheses)
-        return [
-            _translation(line, best, others, len(ids) if 0 < len(kept) < len(ids) else None)
-            for line, (best, *others), ids, kept in zip(lines, found, pieces, sources, strict=True)
-        ]
+        Args:
+            lines: texts; or requests, which have wishes of their own.
+            prefix: what the translations of texts begin with.
+            constraints: words or phrases that each of them holds.
+            banned: words or phrases that none of them holds.
+            alignments: also find which source word each word comes from.
 
-    def _alternatives(self, hypotheses: Sequence[Hypothesis]) -> list[Alternative]:
-        """The best `n_best` with different texts; a text is one line, whatever pieces the model chose."""
-        texts = self.tokenizers.tgt.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
-        best: dict[str, Alternative] = {}
-        for text, found in zip(texts, hypotheses, strict=True):
-            line = text.replace("\n", " ").replace("\r", " ")
-            best.setdefault(line, Alternative(line, found.score, found.log_prob, found.truncated))
-        return list(best.values())[: self.config.n_best]
+        Raises:
+            ConfigError: alignments of a model that does not attend to its source.
+        """
+        common = Request("", prefix, tuple(constraints), tuple(banned))
+        requests = (replace(common, text=line) if isinstance(line, str) else line for line in lines)
+        first = 0
+        while window := list(islice(requests, WINDOW)):
+            yield from self.translate_window(window, first, alignments)
+            first += len(window)
+
+    def translate_window(
+        self, lines: Sequence[str | Request], first: int = 0, alignments: bool = False
+    ) -> list[Translation]:
+        """Translate lines that are all there; time to the first is that to the last.
+
+        `first` is the number of the first one in the whole input, from 0: samples are drawn by the number of a line.
+        """
+        requests = [Request(line) if isinstance(line, str) else line for line in lines]
+        groups: dict[DecodeConfig, list[int]] = {}
+        for place, request in enumerate(requests):
+            groups.setdefault(request.decode or self.config, []).append(place)
+        found: dict[int, Translation] = {}
+        for config, places in groups.items():
+            window = Window(self.engine, self.tokenizers, config, self.longest)
+            numbers = [first + place for place in places]
+            translations = window.translate([requests[place] for place in places], numbers, alignments)
+            found.update(zip(places, translations, strict=True))
+        return [found[place] for place in range(len(requests))]
+
+    @property
+    def block_lines(self) -> int:
+        """Most lines that are translated together."""
+        return WINDOW
+
+    @property
+    def identity(self) -> str:
+        """Equal for equal translations of equal lines: of the weights, the vocabularies, the settings, the machine."""
+        if self._weights is None:
+            self._weights = _checksum(self.model)
+        settings = [to_mapping(self.config), self.longest, type(self.engine).__name__, self.device.type]
+        return json.dumps([__version__, self._weights, self.tokenizers.fingerprint, settings])
+
+    def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
+        """The answer to each block, in their order; the next is read when the answer to this one was taken."""
+        for block in blocks:
+            requests, error = style.requests(block, self.config)
+            translations = self.translate_window(requests, block.first_line - 1, style.alignments)
+            yield Answer.of(requests, translations, block.first_line, style, self.config, error)
 
 
-def _translation(line: str, best: Alternative, others: Sequence[Alternative], cut_from: int | None) -> Translation:
-    return Translation(line, best.text, best.score, best.log_prob, best.truncated, tuple(others), cut_from)
+def _checksum(model: torch.nn.Module) -> str:
+    """SHA-256 of the names and values of a model's weights."""
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load(
@@ -140,7 +172,8 @@ def load(
     model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
     file = weights_file(folder, checkpoint)
     load_weights(model, read_tensors(file), file)
-    return Translator(model.to(place), tokenizers, decode or recipe.decode, place)
+    longest = recipe.data.filters.max_length
+    return Translator(model.to(place), tokenizers, decode or recipe.decode, place, longest, sha256_of(file))
 
 
 def weights_file(run: Path, checkpoint: str | None) -> Path:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from mt.events import finish
+from mt.lines.formats import FORMATS
 from mt.pipeline import run
 from mt.recipe import load_recipe
 from mt.text.streams import PAUSE
-from mt.translate import FORMATS, Translation
+from mt.translate import Translation
 from mt.translator import WINDOW
 from tests.tiny import write_task
 

@@ -18,17 +18,18 @@ import pytest
 from mt.data.config import DataConfig, ParallelText, TestSet
 from mt.errors import DataError, RunError
 from mt.events import Event, Notice, Progress, finish
+from mt.lines.formats import FORMATS
 from mt.recipe import Recipe
 from mt.search.config import DecodeConfig
-from mt.translate import FORMATS, Translated, Translator, check_paths, translate_stream, translate_tests
-from tests.translators import copied, copier, run_folder
+from mt.translate import Request, Share, Style, Translated, Translator, check_paths, translate_stream, translate_tests
+from tests.translators import copied, copier, run_folder, untrained
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def stream(data: bytes, translator: Translator | None = None, format: str = "text") -> bytes:
     out = io.BytesIO()
-    finish(translate_stream(translator or copier(), io.BytesIO(data), out, format))
+    finish(translate_stream(translator or copier(), io.BytesIO(data), out, Style(format)))
     return out.getvalue()
 
 
@@ -78,7 +79,18 @@ def test_jsonl_carries_scores() -> None:
     """Fault 92."""
     [line] = stream(b"a b\n", format="jsonl").splitlines()
     found: dict[str, Any] = json.loads(line)
-    assert list(found) == ["source", "translation", "score", "log_prob", "truncated"]
+    assert list(found) == [
+        "source",
+        "translation",
+        "score",
+        "log_prob",
+        "truncated",
+        "repetitive",
+        "tokens",
+        "token_scores",
+    ]
+    assert found["tokens"] == ["a", "b", "</s>"]
+    assert sum(found["token_scores"]) == pytest.approx(found["log_prob"], abs=1e-5)
     assert (found["source"], found["translation"], found["truncated"]) == ("a b", "a b", False)
     assert found["score"] == pytest.approx(found["log_prob"] / 3)
 
@@ -89,7 +101,7 @@ def test_jsonl_carries_the_n_best() -> None:
     assert first["n_best"][0]["translation"] == first["translation"] == "a b"
     assert len(first["n_best"]) == 2
     assert first["n_best"][0]["score"] > first["n_best"][1]["score"]
-    assert blank["n_best"] == [{"translation": "", "score": 0.0, "log_prob": 0.0, "truncated": False}]
+    assert [one["translation"] for one in blank["n_best"]] == [""]
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -102,8 +114,8 @@ def test_text_is_utf8_whatever_it_holds(format: str) -> None:
 def test_a_cut_source_is_named() -> None:
     """Fault 84."""
     data = b"a\n" + b"b " * 5000 + b"\nc\n"
-    assert notices(data, copier(DecodeConfig(beam_size=1, max_source_length=100))) == [
-        "Line 2 has 5000 pieces; only the first 100 were translated (decode.max_source_length)."
+    assert notices(data, copier(DecodeConfig(beam_size=1, max_source_length=100, long_source="cut"))) == [
+        "Line 2 has 5000 pieces, which is too long: only its start was translated."
     ]
 
 
@@ -121,7 +133,7 @@ def test_cut_translations_are_counted() -> None:
 
 
 def test_progress_and_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mt.translate.WINDOW", 2)
+    monkeypatch.setattr("mt.translator.WINDOW", 2)
     events: list[Event] = []
     report = finish(translate_stream(copier(), io.BytesIO(b"a\nb\nc\n"), io.BytesIO()), events.append)
     assert report == Translated(3, 0)
@@ -130,7 +142,7 @@ def test_progress_and_report(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bytes_that_are_not_utf8_are_named_and_earlier_lines_come_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault 17."""
-    monkeypatch.setattr("mt.translate.WINDOW", 1)
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
     out = io.BytesIO()
     with pytest.raises(DataError) as raised:
         finish(translate_stream(copier(), io.BytesIO(b"a\nb \xe9\n"), out))
@@ -225,19 +237,88 @@ def test_output_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     assert (tmp_path / "old").read_bytes() == b"a\n"
 
 
-def test_an_interrupted_job_leaves_the_old_file_and_nothing_else(
+def test_an_interrupted_job_leaves_the_old_file_and_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault 90."""
-    monkeypatch.setattr("mt.translate.WINDOW", 1)
-    (tmp_path / "in").write_bytes(b"a\nb\n")
+    """Fault 90: the end is byte for byte that of a job that was never stopped, and nothing is translated twice."""
+    monkeypatch.setattr("mt.translator.WINDOW", 2)
+    (tmp_path / "in").write_bytes(b"a\nb\nc\nd\ne\n")
     (tmp_path / "out").write_bytes(b"old\n")
-    work = translate_stream(copier(), tmp_path / "in", tmp_path / "out")
+    style = Style("jsonl")
+    finish(translate_stream(untrained(), tmp_path / "in", tmp_path / "whole", style))
+    work = translate_stream(untrained(), tmp_path / "in", tmp_path / "out", style)
     next(work)
     with pytest.raises(KeyboardInterrupt):
         work.throw(KeyboardInterrupt())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out", "out.part", "whole"]
     assert (tmp_path / "out").read_bytes() == b"old\n"
+    events: list[Event] = []
+    assert finish(translate_stream(untrained(), tmp_path / "in", tmp_path / "out", style), events.append).lines == 5
+    assert events[-1] == Notice("2 lines had been translated before.")
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "out.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("translator", "style", "text"),
+    [
+        (untrained(seed=2), Style(), b"a\nb\nc\n"),
+        (untrained(DecodeConfig(beam_size=2)), Style(), b"a\nb\nc\n"),
+        (untrained(), Style("jsonl"), b"a\nb\nc\n"),
+        (untrained(), Style(common=Request("", banned=("a",))), b"a\nb\nc\n"),
+        (untrained(), Style(), b"a\nx\nc\n"),
+    ],
+)
+def test_what_was_translated_otherwise_is_not_taken_up(
+    translator: Translator, style: Style, text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another model, other settings, another format, other wishes, another text in the middle."""
+    monkeypatch.setattr("mt.translator.WINDOW", 2)
+    source = tmp_path / "in"
+    source.write_bytes(b"a\nb\nc\n")
+    work = translate_stream(untrained(), source, tmp_path / "out")
+    next(work)
+    work.close()
+    source.write_bytes(text)
+    finish(translate_stream(translator, source, tmp_path / "out", style))
+    finish(translate_stream(translator, source, tmp_path / "whole", style))
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_the_end_of_a_stopped_job_tells_of_all_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults 83 and 90: what was cut before the stop is counted, too."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    (tmp_path / "in").write_bytes(b"a\nb\n")
+    endless = copier(DecodeConfig(beam_size=1, max_length=5), endless=True)
+    work = translate_stream(endless, tmp_path / "in", tmp_path / "out")
+    next(work)
+    work.close()
+    events: list[Event] = []
+    assert finish(translate_stream(endless, tmp_path / "in", tmp_path / "out"), events.append) == Translated(2, 2)
+    assert "Cut: 2 translations were ended by the length limit, the first that of line 1" in str(events[-1])
+
+
+def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each does its blocks; the first joins them; whatever one of them left undone is made by a later call."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    (tmp_path / "in").write_bytes(b"a\nb\nc\nd\ne\n")
+    finish(translate_stream(copier(), tmp_path / "in", tmp_path / "whole"))
+
+    def work(rank: int, world: int, translator: Translator) -> Translated:
+        share = Share(rank, world)
+        return finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", share=share))
+
+    assert work(1, 2, copier()) == Translated(2, 0)
+    assert not (tmp_path / "out").exists()
+    again = copier()
+    assert work(1, 2, again) == Translated(0, 0)
+    assert copied(again).rows == []
+    assert work(2, 3, copier()) == Translated(1, 0)  # lines 3 and 6, of which there is one
+    first = copier()
+    assert work(0, 1, first) == Translated(5, 0)
+    assert sum(copied(first).rows) == 2
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert not (tmp_path / "out.part").exists()
 
 
 PROGRAM = """

@@ -45,8 +45,18 @@ class DecodeConfig:
     repetition_penalty: float = option(
         1.0, help="multiplies the log-probability of pieces already there (Keskar et al. 2019); 1 is none", ge=1
     )
+    unknown: str = option(
+        "mark",
+        help="an unknown piece of a translation: its mark; the source word that it comes from; or none is generated",
+        choices=("mark", "copy", "forbid"),
+    )
+    long_source: str = option(
+        "split",
+        help="a source that is too long: split at sentence ends and joined again, cut, or translated whole",
+        choices=("split", "cut", "whole"),
+    )
     max_source_length: int | None = option(
-        None, help="a longer source is cut to this many pieces, with a notice; null: never", ge=1
+        None, help="most pieces of a source that is not too long; null: data.filters.max_length of the training", ge=1
     )
     batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
 

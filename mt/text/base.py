@@ -67,6 +67,14 @@ class Tokenizer(ABC):
     def normalize(self, text: str) -> str:
         """The text that is segmented: `decode(encode(text))` wherever no piece is unknown and U+2581 does not occur."""
 
+    @abstractmethod
+    def words_of(self, ids: Sequence[int], decoded: bool = False) -> list[tuple[int, ...]]:
+        """Which words, counted from 0, each id is part of; words are what stands between spaces (U+0020).
+
+        They are those of the normalised text that became `ids`. With `decoded` those of the text that `ids` become,
+        where an unknown piece stands by itself.
+        """
+
     def changes(self, text: str) -> bool:
         """Whether normalisation changes more of the text than its spacing."""
         if text.isascii() and text.isprintable() and not self.normalization.endswith("_cf"):

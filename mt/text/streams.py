@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import select
 from collections.abc import Iterator
 from io import BufferedIOBase, UnsupportedOperation
@@ -13,15 +14,16 @@ PAUSE = 0.05
 """Seconds without input after which the lines that are there are taken to be all for now."""
 
 
-def arriving_blocks(stream: BufferedIOBase, name: str, most: int) -> Iterator[Block]:
+def arriving_blocks(stream: BufferedIOBase, name: str, most: int, pause: float = PAUSE) -> Iterator[Block]:
     """Blocks of `most` lines; of fewer where the input pauses, so that a line can be answered before the next comes.
 
-    `name` is what errors call the stream. A line is there when its LF has come, or the end of the input.
+    `name` is what errors call the stream. A line is there when its LF has come, or the end of the input. With a `pause`
+    of infinity only the last block has fewer lines.
     """
     held, ended, line, offset = b"", False, 1, 0
     while held or not ended:
         if not ended:
-            held, ended = _gather(stream, held, most)
+            held, ended = _gather(stream, held, most, pause)
         if offset == 0:
             refuse_wide(Path(name), held)
         count, end = _whole_lines(held, most)
@@ -33,10 +35,10 @@ def arriving_blocks(stream: BufferedIOBase, name: str, most: int) -> Iterator[Bl
         held, line, offset = held[end:], line + count, offset + end
 
 
-def _gather(stream: BufferedIOBase, held: bytes, most: int) -> tuple[bytes, bool]:
+def _gather(stream: BufferedIOBase, held: bytes, most: int, pause: float) -> tuple[bytes, bool]:
     """Read on after `held` until there are `most` lines, or some and a pause, or the end; whether it is the end."""
     chunks, count = [held], held.count(b"\n")
-    while count < most and not (count and _pauses(stream)):
+    while count < most and not (count and _pauses(stream, pause)):
         chunk = stream.read1(1 << 16)
         if not chunk:
             return b"".join(chunks), True
@@ -45,9 +47,11 @@ def _gather(stream: BufferedIOBase, held: bytes, most: int) -> tuple[bytes, bool
     return b"".join(chunks), False
 
 
-def _pauses(stream: BufferedIOBase) -> bool:
+def _pauses(stream: BufferedIOBase, pause: float) -> bool:
+    if math.isinf(pause):
+        return False
     try:
-        return not select.select([stream.fileno()], [], [], PAUSE)[0]
+        return not select.select([stream.fileno()], [], [], pause)[0]
     except UnsupportedOperation:  # bytes in memory, which never pause
         return False
     except OSError:  # a system where only sockets can be asked: what has come is all for now

@@ -19,6 +19,7 @@ from mt.text.config import TokenizerConfig
 from mt.text.segmentation import Cut, Segmenter, Vocabulary
 from mt.text.unigram_sampling import UnigramSampling
 
+_SPACE = "\u2581"  # in pieces
 _QUIET = 2  # SentencePiece's log level: errors only, which become exceptions
 _ANY_LENGTH = 2**30  # bytes of a line; SentencePiece's default of 4192 leaves longer lines out without a word
 _ANY_NUMBER = 2_000_000  # more characters than Unicode has
@@ -80,7 +81,22 @@ class SubwordTokenizer(Tokenizer):
 
     def normalize(self, text: str) -> str:
         normalized: str = self._processor.normalize(self.clean(text))
-        return normalized.replace("\u2581", " ").strip(" ")
+        return normalized.replace(_SPACE, " ").strip(" ")
+
+    def words_of(self, ids: Sequence[int], decoded: bool = False) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        word, inside = -1, False
+        for index in ids:
+            alone = decoded and index == self.unk
+            inside = inside and not alone
+            numbers = []
+            for character in self.pieces[index]:
+                word += character != _SPACE and not inside
+                inside = character != _SPACE
+                numbers += [word] * (inside and word not in numbers)
+            inside = inside and not alone
+            found.append(tuple(numbers))
+        return found
 
     @cached_property
     def spelled(self) -> NDArray[np.int64]:

@@ -50,6 +50,9 @@ class WordTokenizer(Tokenizer):
     def normalize(self, text: str) -> str:
         return " ".join(self.words(text))
 
+    def words_of(self, ids: Sequence[int], decoded: bool = False) -> list[tuple[int, ...]]:  # noqa: ARG002
+        return [(number,) for number in range(len(ids))]
+
     @cached_property
     def spelled(self) -> NDArray[np.int64]:
         return np.array([self.unk], np.int64)

@@ -1,0 +1,191 @@
+"""Lines that are translated together: from requests to sources that an engine searches, and back to translations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mt.engine import Engine
+from mt.lines.alignment import align, copy_unknown, source_words
+from mt.lines.bans import says, spellings
+from mt.lines.request import Request
+from mt.lines.translation import Alternative, Translation, first_word, joined, repeats
+from mt.search.config import DecodeConfig
+from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.options import LineOptions, impossible
+from mt.text.sentences import split_to_fit
+from mt.text.tokenizer import Tokenizers
+
+ROUNDS = 8
+"""Searches of a line at most, where banned phrases come back in other spellings."""
+
+
+@dataclass
+class Source:
+    """What an engine searches a translation of: a line, or a part of one."""
+
+    text: str
+    ids: list[int]
+    first_word: int
+    """The number of its first word in the line."""
+    options: LineOptions
+    found: list[tuple[str, Hypothesis]]
+    """Its translations, best first, each with another text."""
+
+
+@dataclass
+class Line:
+    """A request under way."""
+
+    request: Request
+    sources: list[Source]
+    """None for a blank line, several for one that is too long."""
+    cut_from: int | None = None
+    error: str | None = None
+
+
+class Window:
+    """Translates requests that have the same settings."""
+
+    def __init__(self, engine: Engine, tokenizers: Tokenizers, config: DecodeConfig, longest: int | None) -> None:
+        """`longest`: pieces of a source beyond which `config.long_source` comes in, where the config says nothing."""
+        self.engine = engine
+        self.src, self.tgt = tokenizers.src, tokenizers.tgt
+        self.config = config
+        self.longest = None if config.long_source == "whole" else config.max_source_length or longest
+        self.symbols = Symbols(self.tgt.bos, self.tgt.eos, self.tgt.pad, len(self.tgt))
+
+    def translate(self, requests: Sequence[Request], numbers: Sequence[int], alignments: bool) -> list[Translation]:
+        """The translation of each request; `numbers` are those of their lines in the whole input, from 0."""
+        ids = self.src.encode_batch([request.text for request in requests])
+        lines = [self._begin(*line) for line in zip(requests, numbers, ids, strict=True)]
+        self._search([(line, source) for line in lines for source in line.sources])
+        described = self._describe([source for line in lines for source in line.sources], alignments)
+        return [self._end(line, described) for line in lines]
+
+    def _begin(self, request: Request, number: int, ids: list[int]) -> Line:
+        if not request.text.strip() or not ids:
+            wishes = request.prefix or request.constraints
+            return Line(request, [], error="A blank line has no translation to hold anything." if wishes else None)
+        banned = [tuple(self.tgt.encode(phrase)) for phrase in request.banned]
+        banned += [(self.tgt.unk,)] * (self.config.unknown == "forbid")
+        prefix, *required = (tuple(self.tgt.encode(phrase)) for phrase in (request.prefix, *request.constraints))
+        for phrase, pieces in zip((request.prefix, *request.constraints), (prefix, *required), strict=True):
+            if self.tgt.unk in pieces or (phrase.strip() and not pieces):
+                return Line(request, [], error=f"'{phrase}' cannot be spelled with the pieces of the target side.")
+        options = LineOptions(number, prefix=prefix, required=tuple(required), forbidden=tuple(filter(None, banned)))
+        sources, cut_from = self._sources(request, ids, options)
+        return Line(request, sources, cut_from)
+
+    def _sources(self, request: Request, ids: list[int], options: LineOptions) -> tuple[list[Source], int | None]:
+        """The line as one source; or several, or cut, where it is too long."""
+        longest = self.longest
+        if longest is None or len(ids) <= longest or (request.constraints and self.config.long_source == "split"):
+            return [Source(request.text, ids, 0, options, [])], None
+        if self.config.long_source == "cut":
+            return [Source(request.text, ids[:longest], 0, options, [])], len(ids)
+        texts = split_to_fit(request.text, lambda text: len(self.src.encode(text)) <= longest)
+        parts, place = list[Source](), 0
+        for text, pieces in zip(texts, self.src.encode_batch(texts), strict=True):
+            place = request.text.index(text, place)
+            if pieces:
+                wishes = options if not parts else replace(options, prefix=())
+                parts.append(Source(text, pieces, first_word(request.text, place), wishes, []))
+            place += len(text)
+        return parts, None
+
+    def _search(self, todo: list[tuple[Line, Source]]) -> None:
+        """Find the translations of sources; again, with more banned, where a banned phrase was spelled otherwise."""
+        for _ in range(ROUNDS):
+            searched = self.engine.search(
+                [source.ids for _, source in todo], self.config, [source.options for _, source in todo]
+            )
+            again = []
+            for (line, source), hypotheses in zip(todo, searched, strict=True):
+                if not hypotheses:
+                    line.error = line.error or self._reason(source)
+                elif more := self._banned(line.request.banned, hypotheses):
+                    source.options = replace(source.options, forbidden=(*source.options.forbidden, *more))
+                    again.append((line, source))
+                else:
+                    source.found = self._different(hypotheses)
+            todo = again
+        for line, _ in todo:
+            line.error = line.error or "The model says what is banned in ever new spellings."
+
+    def _reason(self, source: Source) -> str:
+        limit = self.config.limit(len(source.ids))
+        wishes = replace(source.options, min_length=self.config.shortest(len(source.ids)))
+        why = impossible(wishes, limit, self.symbols, self.config)
+        return f"What is asked for cannot be met: {why or f'no translation of up to {limit} pieces does'}."
+
+    def _banned(self, phrases: Sequence[str], hypotheses: Sequence[Hypothesis]) -> set[tuple[int, ...]]:
+        if not phrases:
+            return set()
+        texts = self.tgt.decode_batch([one.tokens for one in hypotheses])
+        return {
+            spelling
+            for text, one in zip(texts, hypotheses, strict=True)
+            for phrase in phrases
+            if says(text, phrase)
+            for spelling in spellings(one.tokens, phrase, self.tgt)
+        }
+
+    def _different(self, hypotheses: Sequence[Hypothesis]) -> list[tuple[str, Hypothesis]]:
+        """The best `n_best` with different texts; a text is one line, whatever pieces the model chose."""
+        texts = self.tgt.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
+        best: dict[str, Hypothesis] = {}
+        for text, found in zip(texts, hypotheses, strict=True):
+            best.setdefault(text.replace("\n", " ").replace("\r", " "), found)
+        return list(best.items())[: self.config.n_best]
+
+    def _describe(self, sources: Sequence[Source], alignments: bool) -> dict[int, list[Alternative]]:
+        """All that is said of each translation of the sources, by the `id` of the source."""
+        pairs = [(source, text, found) for source in sources for text, found in source.found]
+        wanted = [pair for pair in pairs if alignments or self._copies(pair[2])]
+        attention = self.engine.attention(
+            [source.ids for source, _, _ in wanted], [list(found.tokens) for _, _, found in wanted]
+        )
+        looked = {id(found): weights for (_, _, found), weights in zip(wanted, attention, strict=True)}
+        described: dict[int, list[Alternative]] = {id(source): [] for source in sources}
+        for source, text, found in pairs:
+            one = self._alternative(source, text, found)
+            if (weights := looked.get(id(found))) is not None:
+                targets = self.tgt.words_of(found.tokens, decoded=True)
+                links = align(weights, source_words(self.src, source.text, source.ids), targets)
+                if self._copies(found):
+                    unknown = [targets[place][0] for place, token in enumerate(found.tokens) if token == self.tgt.unk]
+                    one = replace(one, text=copy_unknown(text, unknown, links, source.text))
+                one = replace(one, alignment=links if alignments else None)
+            described[id(source)].append(one)
+        return described
+
+    def _copies(self, found: Hypothesis) -> bool:
+        return self.config.unknown == "copy" and self.tgt.unk in found.tokens
+
+    def _alternative(self, source: Source, text: str, found: Hypothesis) -> Alternative:
+        tokens = [*found.tokens, *[self.tgt.eos] * (not found.truncated)]
+        return Alternative(
+            text,
+            found.score,
+            found.log_prob,
+            found.truncated,
+            tuple(self.tgt.pieces[token] for token in tokens),
+            found.token_log_probs,
+            bool(repeats(found.tokens)) and not repeats(source.ids),
+        )
+
+    def _end(self, line: Line, described: dict[int, list[Alternative]]) -> Translation:
+        """The best of each part make the best translation, the next best the next; a part with fewer, its last."""
+        of_parts = [described[id(source)] for source in line.sources]
+        if line.error is not None or not of_parts:
+            return Translation("", 0.0, 0.0, source=line.request.text, error=line.error)
+        starts = [source.first_word for source in line.sources]
+        best, *others = (
+            joined([found[min(rank, len(found) - 1)] for found in of_parts], starts)
+            for rank in range(max(map(len, of_parts)))
+        )
+        parts = tuple(source.text for source in line.sources) if len(line.sources) > 1 else ()
+        return Translation(
+            **vars(best), source=line.request.text, alternatives=tuple(others), cut_from=line.cut_from, parts=parts
+        )
