@@ -24,6 +24,7 @@ COMMANDS = {
     "prepare": "Turn raw text into a subword model and a binarised corpus.",
     "train": "Train a model, or go on with a training that was stopped.",
     "translate": "Translate lines of text, from standard input to standard output.",
+    "score": "Tell how probable a model finds given translations.",
     "evaluate": "Score a run's test sets, or files of translations.",
 }
 
@@ -33,7 +34,8 @@ _STAYS = {
     "fetch": "What was downloaded stays; the same command goes on from there.",
     "prepare": "Nothing half-made is left; the same command begins anew.",
     "train": "Saved checkpoints stay; the same command goes on from the last.",
-    "translate": "The same command begins anew.",
+    "translate": "What is done stays beside the file of --output; the same command goes on from there.",
+    "score": "The same command begins anew.",
     "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
 }
 """What is true after an interrupt."""

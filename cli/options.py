@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -61,3 +62,11 @@ machine = stacked(device, threads)
 def as_overrides(keys: Mapping[str, object]) -> list[str]:
     """Options that stand for keys of the recipe, as KEY=VALUE; None was not given."""
     return [f"{key}={value}" for key, value in keys.items() if value is not None]
+
+
+def binary(stream: object) -> BufferedIOBase:
+    """The bytes under a standard stream; standard output is there, or `mt` would not have begun."""
+    buffer = getattr(stream, "buffer", None)
+    if buffer is None:
+        raise click.UsageError("standard input is closed; give --input")
+    return cast("BufferedIOBase", buffer)

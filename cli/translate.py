@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from io import BufferedIOBase
 from pathlib import Path
-from typing import cast
 
 import click
 
@@ -80,9 +78,7 @@ def translate(
     if alignments and style != "jsonl":
         raise click.UsageError("--alignments goes with --format jsonl; plain text has no place for them")
     if interactive and (source or target):
-        raise click.UsageError(
-            "--interactive answers standard input; leave --input and --output out"
-        )
+        raise click.UsageError("--interactive answers standard input; leave --input and --output out")
     from mt.recipe import load_run_recipe
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
@@ -90,23 +86,15 @@ def translate(
     from mt.device import pick_device
     from mt.translate import Request, Style, check_paths, load, translate_stream
 
-    text = source or _binary(sys.stdin)
+    text = source or options.binary(sys.stdin)
     check_paths(text, target)
     translator = load(run, checkpoint, draw(pick_device(device, threads)), decode)
     common = Request("", prefix, tuple(constraints), tuple(banned))
     work = translate_stream(
         translator,
         text,
-        target or _binary(sys.stdout),
+        target or options.binary(sys.stdout),
         Style(style, input_format, common, alignments),
         interactive=interactive,
     )
     draw(work, bars=target is not None or not sys.stdout.isatty())
-
-
-def _binary(stream: object) -> BufferedIOBase:
-    """The bytes under a standard stream; standard output is there, or `mt` would not have begun."""
-    buffer = getattr(stream, "buffer", None)
-    if buffer is None:
-        raise click.UsageError("standard input is closed; give --input")
-    return cast("BufferedIOBase", buffer)

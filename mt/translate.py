@@ -15,7 +15,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
@@ -31,7 +30,7 @@ from mt.lines.request import Request
 from mt.recipe import Recipe
 from mt.shards import Shards
 from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
-from mt.text.streams import PAUSE, arriving_blocks
+from mt.text.streams import PAUSE, arriving_blocks, is_file, opened
 from mt.translator import Translation, Translator, load, weights_file
 
 __all__ = [
@@ -127,11 +126,10 @@ def translate_stream(
     """
     style = style or Style()
     check_paths(source, target if isinstance(target, Path) else None)
-    keeps_lines = isinstance(target, Path) and not (target.exists() and not target.is_file())
-    blocks = _blocks(source, 1 if interactive else translator.block_lines, waits=keeps_lines)
-    if isinstance(target, Path) and keeps_lines:
+    blocks = _blocks(source, 1 if interactive else translator.block_lines, waits=is_file(target))
+    if isinstance(target, Path) and is_file(target):
         return (yield from _translate_to_file(translator, blocks, target.resolve(), style, share or Share()))
-    with target.open("wb") if isinstance(target, Path) else nullcontext(target) as file:
+    with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
 

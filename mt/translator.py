@@ -26,6 +26,7 @@ from mt.device import pick_device
 from mt.engine import Engine, TorchEngine
 from mt.errors import RunError
 from mt.events import finish
+from mt.given import Given, Scored, Scoring
 from mt.lines.answer import Answer, Style
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
@@ -117,6 +118,16 @@ class Translator:
             translations = window.translate([requests[place] for place in places], numbers, alignments)
             found.update(zip(places, translations, strict=True))
         return [found[place] for place in range(len(requests))]
+
+    def score(self, sources: Iterable[str], translations: Iterable[str]) -> Iterator[Scored]:
+        """Score given translations, in their order. Raises ValueError where one iterable is shorter."""
+        given = (Given(*pair) for pair in zip(sources, translations, strict=True))
+        while window := list(islice(given, WINDOW)):
+            yield from self.score_window(window)
+
+    def score_window(self, lines: Sequence[Given]) -> list[Scored]:
+        """Score translations that are all there."""
+        return Scoring(self.engine, self.tokenizers, self.config).score(lines)
 
     @property
     def block_lines(self) -> int:

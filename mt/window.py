@@ -97,6 +97,8 @@ class Window:
     def _search(self, todo: list[tuple[Line, Source]]) -> None:
         """Find the translations of sources; again, with more banned, where a banned phrase was spelled otherwise."""
         for _ in range(ROUNDS):
+            if not todo:
+                return
             searched = self.engine.search(
                 [source.ids for _, source in todo], self.config, [source.options for _, source in todo]
             )

@@ -14,7 +14,7 @@ from mt.errors import ConfigError, DataError
 from mt.lines.formats import ANSWERS
 from mt.search.config import DecodeConfig
 from mt.synonyms import SYNONYMS
-from mt.yaml_tree import Block, Items, Place, Scalar, Tree, merge
+from mt.yaml_tree import Block, Place, merge, plant
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def json_lines(common: Request, decode: DecodeConfig) -> Reader:
     known: dict[str, DecodeConfig] = {}
 
     def read(line: str, place: str) -> Request:
-        fields = _object(line, place)
+        fields = json_object(line, place)
         if "text" not in fields:
             raise DataError(f'{place}: there is no "text" in the JSON object; it is the line to translate.')
         options = fields.pop("options", {})
@@ -83,7 +83,11 @@ def json_lines(common: Request, decode: DecodeConfig) -> Reader:
 INPUTS: dict[str, Callable[[Request, DecodeConfig], Reader]] = {"text": text_lines, "jsonl": json_lines}
 
 
-def _object(line: str, place: str) -> dict[str, Any]:
+_SYNONYMS = {name: key.removeprefix("decode.") for name, key in SYNONYMS.items() if key.startswith("decode.")}
+
+
+def json_object(line: str, place: str) -> dict[str, Any]:
+    """The JSON object on a line. Raises DataError, with the line's place, where there is none."""
     try:
         fields = json.loads(line, object_pairs_hook=_without_repetition)
     except RecursionError:
@@ -129,22 +133,15 @@ def _passed_through(fields: dict[str, Any], place: str) -> dict[str, Any]:
 def _overlaid(decode: DecodeConfig, options: Any, place: str) -> DecodeConfig:
     if not isinstance(options, dict):
         raise DataError(f'{place}: "options" must be an object of decode keys, but is {_shown(options)}.')
-    here = Place(place, Path.cwd())
-    tree = merge(_tree(to_mapping(decode), here), _tree(options, here))
+    if not options:
+        return decode
+    here = Place(f'{place}, "options"', Path.cwd())
+    tree = merge(plant(to_mapping(decode), here), plant(options, here))
     assert isinstance(tree, Block)
     try:
-        return build(DecodeConfig, tree, SYNONYMS)[0]
+        return build(DecodeConfig, tree, _SYNONYMS)[0]
     except ConfigError as error:
-        raise DataError(f'{error} (in "options")') from None
-
-
-def _tree(value: Any, place: Place) -> Tree:
-    """A JSON value as what a person could have written in a recipe."""
-    if isinstance(value, dict):
-        return Block({name: _tree(entry, place) for name, entry in value.items()}, place)
-    if isinstance(value, list):
-        return Items(tuple(_tree(entry, place) for entry in value), place)
-    return Scalar(value, place, quoted=True) if isinstance(value, str) else Scalar(json.dumps(value), place)
+        raise DataError(str(error)) from None
 
 
 def _shown(value: Any) -> str:

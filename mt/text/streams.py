@@ -1,17 +1,31 @@
-"""Lines that arrive while one is waiting for them: standard input, from a file, a pipe or a person."""
+"""Standard input and its like, whose lines arrive while one is waiting for them; and standard output and its like."""
 
 from __future__ import annotations
 
 import math
 import select
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
+from typing import BinaryIO
 
-from mt.text.files import Block, refuse_wide
+from mt.text.files import Block, refuse_wide, write_aside
 
 PAUSE = 0.05
 """Seconds without input after which the lines that are there are taken to be all for now."""
+
+
+def is_file(target: BufferedIOBase | Path) -> bool:
+    """Whether it is the path of a file, that there is or may be; not of a device or a pipe, which keep their name."""
+    return isinstance(target, Path) and not (target.exists() and not target.is_file())
+
+
+def opened(target: BufferedIOBase | Path) -> AbstractContextManager[BinaryIO | BufferedIOBase]:
+    """What can be written to: the stream itself; a device or pipe; a file that has its name when all went well."""
+    if not isinstance(target, Path):
+        return nullcontext(target)
+    return write_aside(target.resolve()) if is_file(target) else target.open("wb")
 
 
 def arriving_blocks(stream: BufferedIOBase, name: str, most: int, pause: float = PAUSE) -> Iterator[Block]:
