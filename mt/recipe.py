@@ -14,7 +14,8 @@ from mt.config import dump, internal, keys_of, option, to_mapping
 from mt.config_reader import Origin, build
 from mt.data.config import DataConfig
 from mt.errors import ConfigError, RunError
-from mt.models.config import PRESETS, ModelConfig
+from mt.models.config import ModelConfig
+from mt.models.presets import PRESETS
 from mt.scoring.config import EvaluateConfig
 from mt.search.config import DecodeConfig
 from mt.synonyms import SYNONYMS

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mt.config import bounds_in_words, is_block, keys_of, types_of, without_none
-from mt.models.config import PRESETS
+from mt.models.presets import PRESETS
 from mt.recipe import Recipe
 
 HEAD = """\

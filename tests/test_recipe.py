@@ -11,7 +11,7 @@ import pytest
 from mt.checks import check_recipe
 from mt.config import key_paths
 from mt.errors import ConfigError, DataError, MissingExtraError, RunError
-from mt.models.config import PRESETS
+from mt.models.presets import PRESETS
 from mt.recipe import Recipe, effective, load_recipe, load_run_recipe, save_recipe, shipped_recipes
 from mt.synonyms import SYNONYMS
 
@@ -245,9 +245,10 @@ def test_extends_that_leads_nowhere(folder: Path, text: str, sentence: str) -> N
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_lie_under_the_keys_of_the_recipe(folder: Path, preset: str) -> None:
     plain = load_recipe(folder / "recipe.yaml", [f"model.preset={preset}"]).model
-    assert plain.ffn_dim == PRESETS[preset]["ffn_dim"]
-    changed = load_recipe(folder / "recipe.yaml", [f"model.preset={preset}", "model.encoder.layers=2"]).model
-    assert changed == replace(plain, encoder=replace(plain.encoder, layers=2))
+    assert plain.dim == PRESETS[preset]["dim"]
+    assert plain.encoder.layers == PRESETS[preset].get("encoder", {}).get("layers", 6)
+    changed = load_recipe(folder / "recipe.yaml", [f"model.preset={preset}", "model.dropout=0.05"]).model
+    assert changed == replace(plain, dropout=0.05)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.data.config import DataConfig
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.recipe import RECIPE_FILE, Recipe, save_recipe
 from mt.search.config import DecodeConfig
@@ -81,7 +81,7 @@ def copied(translator: Translator) -> Copy:
 
 
 TINY = ModelConfig(
-    encoder=StackConfig(layers=2), decoder=StackConfig(layers=2), dim=16, ffn_dim=32, heads=2, dropout=0.5, tie="none"
+    encoder=EncoderConfig(layers=2), decoder=DecoderConfig(layers=2), dim=16, ffn_dim=32, heads=2, dropout=0.5, tie="none"
 )
 
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.peers.protocol import PAD, Shape, Task, serve
 from mt.data.batching import Batch
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
@@ -53,10 +53,10 @@ def to_batch(src: torch.Tensor, tgt: torch.Tensor) -> Batch:
 
 def build_trainer(shape: Shape, data: Queue) -> Trainer:
     """The trainer of the task's model and training; it neither validates nor saves."""
-    stack = StackConfig(layers=shape.layers)
+    encoder, decoder = EncoderConfig(layers=shape.layers), DecoderConfig(layers=shape.layers)
     model = ModelConfig(
-        encoder=stack,
-        decoder=stack,
+        encoder=encoder,
+        decoder=decoder,
         dim=shape.dim,
         ffn_dim=shape.ffn_dim,
         heads=shape.heads,

@@ -3,41 +3,84 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mt.config import option
 from mt.errors import ConfigError
+from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, refuse_unread, text
+from mt.models.presets import PRESETS
 
 if TYPE_CHECKING:
     from mt.models.encoder_decoder import EncoderDecoder
 
-STACKS = ("transformer",)
 TIES = ("none", "output", "src_tgt", "all")
-
-# A preset is a named combination: the recipe's own keys are laid over it.
-PRESETS: dict[str, dict[str, Any]] = {
-    # Transformer-Tiny of Wu et al. 2021, "Good for Misconceived Reasons", section 4.1.
-    "transformer_tiny": {
-        "encoder": {"layers": 4},
-        "decoder": {"layers": 4},
-        "dim": 128,
-        "ffn_dim": 256,
-        "heads": 4,
-        "dropout": 0.3,
-    },
-    "transformer_small": {"dim": 512, "ffn_dim": 1024, "heads": 4, "dropout": 0.3},
-    # Vaswani et al. 2017, table 3.
-    "transformer_base": {"dim": 512, "ffn_dim": 2048, "heads": 8, "dropout": 0.1},
-    "transformer_big": {"dim": 1024, "ffn_dim": 4096, "heads": 16, "dropout": 0.3},
-}
 
 
 @dataclass(frozen=True)
-class StackConfig:
-    """One of the two stacks of layers."""
+class EncoderConfig:
+    """The stack of layers that reads the source."""
 
-    type: str = option("transformer", help="kind of the stack's layers", choices=STACKS)
+    type: str = option("transformer", help="kind of the encoder's layers", choices=tuple(ENCODER_KEYS))
     layers: int = option(6, help="number of layers", ge=1)
+    bidirectional: str = option(
+        "none",
+        help="which recurrent layers read in both directions, each of half the width",
+        choices=("none", "first", "all"),
+    )
+    residual: bool = option(False, help="recurrent layers from the third on add what they read to what they give")
+    reverse_source: bool = option(False, help="read the words backwards (Sutskever et al. 2014)")
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """The stack of layers that writes the target."""
+
+    type: str = option("transformer", help="kind of the decoder's layers", choices=tuple(DECODER_KEYS))
+    layers: int = option(6, help="number of layers", ge=1)
+    context: str = option(
+        "none",
+        help="what a recurrent decoder's step gets of the source: none, a summary of it, or the answer of attention "
+        "for which the bottom layer's last state (Bahdanau et al. 2014) or the top layer's new one (Luong et al. 2015) "
+        "asks",
+        choices=("none", "summary", "bottom", "top"),
+    )
+    attention: str | None = option(
+        None,
+        help="score of a recurrent decoder's attention, with context bottom or top",
+        choices=("additive", "dot", "general", "concat"),
+    )
+    window: str = option(
+        "global",
+        help="source positions that are attended to: all, or those around the target's own position (local_m) or "
+        "around a predicted one (local_p) (Luong et al. 2015)",
+        choices=("global", "local_m", "local_p"),
+    )
+    window_size: int = option(10, help="positions of a local window on each side of its centre", ge=1)
+    input_feeding: bool = option(False, help="with context top: the last step's answer is an input of the next")
+    initial: str = option(
+        "summary",
+        help="state of a recurrent decoder before its first step: a projection of a summary of the source, or the "
+        "encoder's last state, layer by layer",
+        choices=("summary", "state"),
+    )
+    residual: bool = option(False, help="recurrent layers from the third on add what they read to what they give")
+    maxout: bool = option(False, help="a maxout layer over state, token and context before the output layer")
+
+    def __post_init__(self) -> None:
+        attends = self.context in ("bottom", "top")
+        if attends != (self.attention is not None):
+            raise ConfigError(
+                f"model.decoder.attention {self.attention or 'null'} does not go with model.decoder.context "
+                f"{self.context}: contexts bottom and top need a score (additive, dot, general or concat), none and "
+                "summary have no attention."
+            )
+        needs = {"window": "bottom or top", "input_feeding": "top", "maxout": "none, summary or bottom"}
+        for key, contexts in needs.items():
+            if getattr(self, key) not in (False, "global") and self.context not in contexts:
+                raise ConfigError(
+                    f"model.decoder.{key} {text(getattr(self, key))} needs model.decoder.context {contexts}, but it is "
+                    f"{self.context}."
+                )
 
 
 @dataclass(frozen=True)
@@ -45,11 +88,11 @@ class ModelConfig:
     """What is trained. `preset` names a combination; every other key given here is laid over it."""
 
     preset: str | None = option(None, help="named combination to start from", choices=tuple(PRESETS))
-    encoder: StackConfig = field(default_factory=StackConfig)
-    decoder: StackConfig = field(default_factory=StackConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    decoder: DecoderConfig = field(default_factory=DecoderConfig)
     dim: int = option(512, help="width D of embeddings and layers", ge=2)
     ffn_dim: int = option(2048, help="width F of the feed-forward layers", ge=1)
-    heads: int = option(8, help="attention heads H; D must be a multiple of H", ge=1)
+    heads: int = option(8, help="attention heads H of a Transformer; D must be a multiple of H", ge=1)
     norm_position: str = option(
         "post",
         help="layer norm after each residual sum (Vaswani et al. 2017) or before each part",
@@ -66,13 +109,36 @@ class ModelConfig:
         help="matrices that are one: none, output (target embedding and output layer), src_tgt (both embeddings), all",
         choices=TIES,
     )
+    init: str = option(
+        "parts",
+        help="how weights begin: parts (each part's own way), uniform (all within init_scale), normal (deviation "
+        "init_scale, recurrences orthogonal; Bahdanau et al. 2014)",
+        choices=("parts", "uniform", "normal"),
+    )
+    init_scale: float = option(0.1, help="greatest weight of init uniform, deviation of init normal", gt=0)
 
     def __post_init__(self) -> None:
-        if self.dim % self.heads:
+        refuse_unread(self)
+        types = (self.encoder.type, self.decoder.type)
+        if "transformer" in types and self.dim % self.heads:
             raise ConfigError(f"model.dim ({self.dim}) must be a multiple of model.heads ({self.heads}).")
+        if self.encoder.bidirectional != "none" and self.dim % 2:
+            raise ConfigError(
+                f"model.dim ({self.dim}) must be even with model.encoder.bidirectional {self.encoder.bidirectional}: "
+                "each direction has half of it."
+            )
+        if self.decoder.initial == "state" and self._layers(self.encoder) != self._layers(self.decoder):
+            raise ConfigError(
+                "model.decoder.initial state needs an encoder of the decoder's type and layers, but "
+                f"model.encoder has {self._layers(self.encoder)} and model.decoder {self._layers(self.decoder)}: make "
+                "them alike, or set model.decoder.initial to summary."
+            )
 
     def build(self, src_vocab: int, tgt_vocab: int, pad: int) -> EncoderDecoder:
         """Build the model, freshly initialised from torch's global generator."""
         from mt.models.encoder_decoder import EncoderDecoder
 
         return EncoderDecoder.build(self, src_vocab, tgt_vocab, pad)
+
+    def _layers(self, stack: EncoderConfig | DecoderConfig) -> str:
+        return f"{stack.layers} of {stack.type}"

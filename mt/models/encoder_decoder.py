@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 
 from torch import Tensor, nn
 
 from mt.data.batching import Batch
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
+from mt.models.decomposable import DecomposableEncoder
+from mt.models.embedding import token_table
+from mt.models.recurrent_decoder import RecurrentDecoder, recurrent_decoder
+from mt.models.recurrent_encoder import RecurrentEncoder
+from mt.models.recurrent_state import RecurrentState
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, TransformerState
-from mt.nn.dropout import dropout
-from mt.nn.positions import POSITIONS, SinusoidalPositions
+from mt.nn.initialisation import INITS
 
-ENCODERS = {"transformer": TransformerEncoder}
-DECODERS = {"transformer": TransformerDecoder}
+Encoder = TransformerEncoder | RecurrentEncoder | DecomposableEncoder
+Decoder = TransformerDecoder | RecurrentDecoder
+DecoderState = TransformerState | RecurrentState
+
+# A new one is one file, one line here, and one in mt/models/keys.py.
+ENCODERS: dict[str, Callable[[ModelConfig], Encoder]] = {
+    "transformer": TransformerEncoder,
+    "lstm": RecurrentEncoder,
+    "gru": RecurrentEncoder,
+    "intra_attention": RecurrentEncoder,
+    "decomposable": DecomposableEncoder,
+}
+DECODERS: dict[str, Callable[[ModelConfig], Decoder]] = {
+    "transformer": TransformerDecoder,
+    "lstm": recurrent_decoder,
+    "gru": recurrent_decoder,
+    "intra_attention": recurrent_decoder,
+}
 
 
 class EncoderDecoder(nn.Module):
     """p(target | source): the `Seq2Seq` of mt/seq2seq.py."""
 
-    def __init__(self, config: ModelConfig, src_embedding: Embedding, tgt_embedding: Embedding) -> None:
+    def __init__(self, config: ModelConfig, src_tokens: nn.Embedding, tgt_tokens: nn.Embedding) -> None:
         super().__init__()
-        self.src_embedding = src_embedding
-        self.tgt_embedding = tgt_embedding
-        self.encoder = ENCODERS[config.encoder.type](config)
-        self.decoder = DECODERS[config.decoder.type](config)
-        self.output = nn.Linear(config.dim, tgt_embedding.tokens.num_embeddings, bias=False)
+        encoder, decoder = ENCODERS[config.encoder.type](config), DECODERS[config.decoder.type](config)
+        self.src_embedding = encoder.embedding(config, src_tokens)
+        self.tgt_embedding = decoder.embedding(config, tgt_tokens)
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output = nn.Linear(config.dim, tgt_tokens.num_embeddings, bias=False)
         if config.tie in ("output", "all"):
-            self.output.weight = tgt_embedding.tokens.weight
+            self.output.weight = tgt_tokens.weight
         else:
             nn.init.normal_(self.output.weight, std=config.dim**-0.5)
+        INITS[config.init](self, config.init_scale)
+        for tokens in (src_tokens, tgt_tokens):
+            nn.init.zeros_(tokens.weight[tokens.padding_idx])
 
     @classmethod
     def build(cls, config: ModelConfig, src_vocab: int, tgt_vocab: int, pad: int) -> EncoderDecoder:
@@ -46,8 +70,8 @@ class EncoderDecoder(nn.Module):
                 f"{src_vocab} entries and the target vocabulary {tgt_vocab}: train one shared vocabulary, or set "
                 "model.tie to output or none."
             )
-        src_embedding = Embedding(config, src_vocab, pad)
-        return cls(config, src_embedding, src_embedding if shared else Embedding(config, tgt_vocab, pad))
+        src_tokens = token_table(config, src_vocab, pad)
+        return cls(config, src_tokens, src_tokens if shared else token_table(config, tgt_vocab, pad))
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (B, T, V) of each next target token."""
@@ -56,37 +80,20 @@ class EncoderDecoder(nn.Module):
 
     def hidden(self, batch: Batch) -> Tensor:
         """Decoder states (B, T, D) before the output layer."""
-        memory = self.encoder(self.src_embedding(batch.src), batch.src_mask)
-        out: Tensor = self.decoder(self.tgt_embedding(batch.tgt_in), memory, batch.src_mask)
+        encoded = self.encoder(self.src_embedding(batch.src), batch.src_mask)
+        out: Tensor = self.decoder(self.tgt_embedding(batch.tgt_in), encoded)
         return out
 
-    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> TransformerState:
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> DecoderState:
         """Encode `src` (B, S) with `src_mask` (B, S): the state before the first target token.
 
         With `attention` each state says where its step looked.
         """
-        return self.decoder.start(self.encoder(self.src_embedding(src), src_mask), src_mask, attention)
+        return self.decoder.start(self.encoder(self.src_embedding(src), src_mask), attention)
 
-    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         x = self.tgt_embedding(tokens.unsqueeze(1), offset=state.position)
-        hidden, state = self.decoder.step(x, state)
+        step: Callable[..., tuple[Tensor, DecoderState]] = self.decoder.step  # the state is of its own kind
+        hidden, state = step(x, state)
         return self.output(hidden.squeeze(1)).float().log_softmax(-1), state
-
-
-class Embedding(nn.Module):
-    """Token embeddings times sqrt(D), plus positions, with dropout (Vaswani et al. 2017, sections 3.4, 3.5 and 5.4)."""
-
-    def __init__(self, config: ModelConfig, vocab: int, pad: int) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(vocab, config.dim, padding_idx=pad)
-        self.positions: SinusoidalPositions = POSITIONS[config.positions](config.dim, config.position_base)
-        self.scale = math.sqrt(config.dim)
-        self.dropout = config.dropout
-        nn.init.normal_(self.tokens.weight, std=config.dim**-0.5)
-        nn.init.zeros_(self.tokens.weight[pad])
-
-    def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:
-        """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
-        x = self.positions.embed(self.tokens(tokens) * self.scale, offset)
-        return dropout(x, self.dropout, self.training)

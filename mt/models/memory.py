@@ -26,16 +26,18 @@ class Memory:
         """Memory of B sentences with `mask` (B, S), one hypothesis each."""
         return cls(tuple(layers), mask[:, None, None, :], torch.arange(mask.size(0), device=mask.device))
 
+    def grouped(self, x: Tensor) -> Tensor:
+        """`x` (N, D) or (N, 1, D) by the sentence that each row reads: (U, N / U, D)."""
+        return x.view(self.mask.size(0), -1, x.size(-1))
+
     def attend(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         """Attend from `x` (N, 1, D) to `layer`'s memory; (N, 1, D). A sentence's hypotheses share one product."""
-        grouped = x.view(self.mask.size(0), -1, x.size(-1))  # (N, 1, D) -> (U, N / U, D)
-        out: Tensor = attention(grouped, self.layers[layer], self.mask)
+        out: Tensor = attention(self.grouped(x), self.layers[layer], self.mask)
         return out.reshape(x.shape)
 
     def weights(self, attention: MultiHeadAttention, x: Tensor, layer: int) -> Tensor:
         """Where `attend` looks: (N, S) float32, the mean over heads."""
-        grouped = x.view(self.mask.size(0), -1, x.size(-1))
-        heads = attention.weights(grouped, self.layers[layer], self.mask)  # (U, H, N / U, S)
+        heads = attention.weights(self.grouped(x), self.layers[layer], self.mask)  # (U, H, N / U, S)
         return heads.mean(1).flatten(0, 1)
 
     def select(self, rows: Tensor) -> Memory:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from mt.models.config import ModelConfig
+from mt.models.embedding import PositionedEmbedding
+from mt.models.encoded import Encoded
 from mt.models.memory import Memory
 from mt.nn.attention import KeysValues, MultiHeadAttention, causal_mask
 from mt.nn.feed_forward import FeedForward
@@ -34,17 +36,18 @@ class EncoderLayer(nn.Module):
 class TransformerEncoder(nn.Module):
     """A stack of encoder layers."""
 
+    embedding = PositionedEmbedding
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
         self.norm = _final_norm(config)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Embedded source `x` (B, S, D) with `mask` (B, S) -> memory (B, S, D)."""
+    def forward(self, x: Tensor, mask: Tensor) -> Encoded:
+        """Embedded source `x` (B, S, D) with `mask` (B, S)."""
         for layer in self.layers:
             x = layer(x, mask[:, None, None, :])
-        out: Tensor = self.norm(x)
-        return out
+        return Encoded(self.norm(x), mask)
 
 
 class DecoderLayer(nn.Module):
@@ -116,24 +119,26 @@ class TransformerState:
 class TransformerDecoder(nn.Module):
     """A stack of decoder layers."""
 
+    embedding = PositionedEmbedding
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
         self.norm = _final_norm(config)
 
-    def forward(self, x: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        """Embedded target `x` (B, T, D), `memory` (B, S, D) with `memory_mask` (B, S) -> decoder states (B, T, D)."""
+    def forward(self, x: Tensor, encoded: Encoded) -> Tensor:
+        """Embedded target `x` (B, T, D) -> decoder states (B, T, D)."""
         causal = causal_mask(x.size(1), x.device)
         for layer in self.layers:
-            x = layer(x, causal, memory, memory_mask[:, None, None, :])
+            x = layer(x, causal, encoded.memory, encoded.mask[:, None, None, :])
         out: Tensor = self.norm(x)
         return out
 
-    def start(self, memory: Tensor, memory_mask: Tensor, attention: bool = False) -> TransformerState:
+    def start(self, encoded: Encoded, attention: bool = False) -> TransformerState:
         """The state before the first target position, of B rows."""
-        projected = [layer.source_attention.keys_values(memory) for layer in self._typed_layers()]
-        looked = torch.zeros(memory_mask.shape, device=memory.device) if attention else None
-        return TransformerState(0, (), Memory.start(projected, memory_mask), looked)
+        projected = [layer.source_attention.keys_values(encoded.memory) for layer in self._typed_layers()]
+        looked = torch.zeros(encoded.mask.shape, device=encoded.mask.device) if attention else None
+        return TransformerState(0, (), Memory.start(projected, encoded.mask), looked)
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """Embedded tokens `x` (N, 1, D) -> decoder states (N, 1, D), and the state after them."""

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from mt.config_reader import build as config_of
 from mt.data.batching import Batch, collate
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.keys import DECODER_KEYS, ENCODER_KEYS
+from mt.models.presets import PRESETS
+from mt.yaml_tree import Block, Place, merge, plant
 
 VOCAB = 17
 PAD, BOS, EOS = 3, 1, 2
 # The smallest stack in which layers differ; widths of which none equals another.
-_SMALL = {"encoder": StackConfig(layers=2), "decoder": StackConfig(layers=3), "dim": 12, "ffn_dim": 20, "heads": 3}
+_SMALL = {"encoder": EncoderConfig(layers=2), "decoder": DecoderConfig(layers=3), "dim": 12, "ffn_dim": 20, "heads": 3}
 
 
 def small(**changes: object) -> ModelConfig:
@@ -22,15 +29,77 @@ def small(**changes: object) -> ModelConfig:
     return ModelConfig(**{**_SMALL, "dropout": 0.0, **changes})  # type: ignore[arg-type]
 
 
+_PLACE = Place("a test", Path())
+
+
+def preset(name: str, **changes: Any) -> ModelConfig:
+    """The named combination with `changes`, as a recipe makes it."""
+    tree = merge(plant(PRESETS[name], _PLACE), plant(changes, _PLACE))
+    assert isinstance(tree, Block)
+    return config_of(ModelConfig, tree)[0]
+
+
+def reads(config: ModelConfig) -> set[str]:
+    """The optional keys that the model reads."""
+    keys = ENCODER_KEYS[config.encoder.type] | DECODER_KEYS[config.decoder.type]
+    return keys | ({"attention_dropout"} if config.decoder.attention else set())
+
+
+def attends(config: ModelConfig) -> bool:
+    """Whether the decoder looks at the source position by position."""
+    return config.decoder.type == "transformer" or config.decoder.attention is not None
+
+
+def changed(config: ModelConfig, **changes: Any) -> ModelConfig:
+    """`config` with those of `changes` that its model reads."""
+    optional = set().union(*ENCODER_KEYS.values(), *DECODER_KEYS.values())
+    return replace(config, **{key: changes[key] for key in changes if key not in optional or key in reads(config)})
+
+
+def shrunk(name: str) -> ModelConfig:
+    """A preset without dropout, at the size of `small`."""
+    config = preset(name, dropout=0.0)
+    encoder = replace(config.encoder, layers=min(config.encoder.layers, 3))
+    decoder = replace(config.decoder, layers=min(config.decoder.layers, 3))
+    return changed(config, encoder=encoder, decoder=decoder, dim=12, ffn_dim=20, heads=3)
+
+
+RECURRENT: dict[str, Any] = {
+    "encoder": {"type": "gru", "layers": 2, "bidirectional": "all"},
+    "decoder": {"type": "lstm", "layers": 2, "context": "top", "attention": "dot", "initial": "summary"},
+    "dim": 12,
+    "dropout": 0.0,
+}
+
+
+def recurrent(encoder: dict[str, Any] | None = None, decoder: dict[str, Any] | None = None) -> ModelConfig:
+    """A tiny recurrent model, with changes to its stacks."""
+    stacks = {"encoder": encoder or {}, "decoder": decoder or {}}
+    changes = {stack: {**RECURRENT[stack], **change} for stack, change in stacks.items()}
+    tree = plant({**RECURRENT, **changes}, _PLACE)
+    assert isinstance(tree, Block)
+    return config_of(ModelConfig, tree)[0]
+
+
 CONFIGS: dict[str, ModelConfig] = {
+    **{name: shrunk(name) for name in PRESETS if name not in ("transformer_small", "transformer_big")},
     "post-relu-all": small(),
     "pre-relu-none": small(norm_position="pre", tie="none"),
     "post-gelu-output": small(activation="gelu", tie="output"),
     "pre-gelu-src_tgt": small(norm_position="pre", activation="gelu", tie="src_tgt"),
     "post-swiglu-none": small(activation="swiglu", tie="none"),
     "pre-swiglu-all": small(norm_position="pre", activation="swiglu"),
-    "one layer, one head": small(encoder=StackConfig(layers=1), decoder=StackConfig(layers=1), heads=1),
+    "one layer, one head": small(encoder=EncoderConfig(layers=1), decoder=DecoderConfig(layers=1), heads=1),
     "odd width": small(dim=7, ffn_dim=5, heads=1, norm_position="pre"),
+    "gru, top lstm": recurrent(),
+    "lstm, summary of a bidirectional": recurrent({"type": "lstm"}, {"context": "summary", "attention": None}),
+    "top, window around the own position": recurrent(decoder={"window": "local_m", "window_size": 1}),
+    "top, predicted window": recurrent(decoder={"window": "local_p", "window_size": 2}),
+    "bottom, predicted window": recurrent(decoder={"context": "bottom", "window": "local_p", "window_size": 2}),
+    "bottom, intra-attention": recurrent(decoder={"type": "intra_attention", "context": "bottom"}),
+    "transformer decoder, recurrent encoder": changed(
+        small(), encoder=EncoderConfig("lstm", layers=2, bidirectional="first"), norm_position="pre"
+    ),
 }
 
 

@@ -13,9 +13,23 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from mt.data.batching import Batch, collate
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
-from tests.models.laws import BOS, CONFIGS, EOS, PAD, VOCAB, build, log_probs, pairs, random_batch, small
+from tests.models.laws import (
+    BOS,
+    CONFIGS,
+    EOS,
+    PAD,
+    VOCAB,
+    attends,
+    build,
+    changed,
+    log_probs,
+    pairs,
+    random_batch,
+    reads,
+    small,
+)
 
 every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
@@ -32,7 +46,7 @@ def test_step_by_step_is_the_full_forward(config: ModelConfig) -> None:
 
 
 @every_config
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(data=st.data())
 def test_step_by_step_is_the_full_forward_after_any_select(config: ModelConfig, data: st.DataObject) -> None:
     """Fault 80. Rows are repeated, dropped and reordered, inside sentences and across them, before any step."""
@@ -85,13 +99,18 @@ def test_a_state_tells_where_its_step_looked(config: ModelConfig) -> None:
     """Rows are weights over the real source positions, go along with their hypothesis, and change no result."""
     model, batch = build(config).eval(), random_batch()
     state, plain = model.start(batch.src, batch.src_mask, attention=True), model.start(batch.src, batch.src_mask)
+    if not attends(config):
+        assert state.attention is None
+        return
     assert state.attention is not None
     assert not state.attention.any()
     found, state = model.step(batch.tgt_in[:, 0], state)
     torch.testing.assert_close(model.step(batch.tgt_in[:, 0], plain)[0], found, rtol=0, atol=0)
     assert state.attention is not None
     assert not state.attention[~batch.src_mask].any()
-    close(state.attention.sum(1), torch.ones(4))
+    predicts = config.decoder.window == "local_p"  # the Gaussian takes a part
+    assert predicts or torch.allclose(state.attention.sum(1), torch.ones(4))
+    assert bool((state.attention.sum(1) <= 1 + 1e-6).all())
     chosen = state.select(torch.tensor([2, 0, 2]))
     assert chosen.attention is not None
     assert torch.equal(chosen.attention, state.attention[[2, 0, 2]])
@@ -130,14 +149,16 @@ def test_later_targets_do_not_change_earlier_logits(config: ModelConfig) -> None
         changed[:, position:] = (changed[:, position:] + 5) % VOCAB
         after = model(replace(batch, tgt_in=changed))
         torch.testing.assert_close(after[:, :position], before[:, :position], rtol=0, atol=1e-6)
-        assert not torch.allclose(after[:, position:], before[:, position:], atol=1e-3)
+        assert not torch.allclose(after[:, position:], before[:, position:], atol=1e-4)
 
 
 @every_config
 def test_the_order_of_the_source_matters(config: ModelConfig) -> None:
+    """For all but the encoder that is there to show what order is worth."""
     model, batch = build(config).eval(), random_batch([(6, 4)])
     turned = replace(batch, src=batch.src.flip(1))
-    assert (log_probs(model, turned) - log_probs(model, batch)).abs().max() > 1e-3
+    difference = (log_probs(model, turned) - log_probs(model, batch)).abs().max()
+    assert difference < 1e-5 if config.encoder.type == "decomposable" else difference > 1e-4
 
 
 @every_config
@@ -202,7 +223,7 @@ def test_every_parameter_learns(config: ModelConfig) -> None:
 @every_config
 def test_an_untrained_model_knows_nothing(config: ModelConfig) -> None:
     torch.manual_seed(0)
-    model = replace(config, dim=64, heads=1).build(400, 400, PAD).eval()
+    model = changed(config, dim=64, heads=1).build(400, 400, PAD).eval()
     sources, targets = torch.randint(4, 400, (2, 8, 10)).tolist()
     loss = CrossEntropy(label_smoothing=0.0)(model, collate(sources, targets, PAD, BOS, EOS))
     assert float(loss.nll) / loss.tokens == pytest.approx(math.log(400), abs=1.0)
@@ -212,7 +233,7 @@ def test_an_untrained_model_knows_nothing(config: ModelConfig) -> None:
 def test_dropout_is_on_in_training_only(config: ModelConfig) -> None:
     """Fault 70: three equal answers in eval mode, other ones in training mode."""
     changes = {"dropout": 0.5, "attention_dropout": 0.5, "activation_dropout": 0.5}
-    for name in changes:
+    for name in {"dropout"} | (set(changes) & reads(config)):
         model, batch = build(replace(config, **{name: changes[name]})), random_batch()  # type: ignore[arg-type]
         model.eval()
         first, second, third = (model(batch) for _ in range(3))
@@ -224,7 +245,7 @@ def test_dropout_is_on_in_training_only(config: ModelConfig) -> None:
 
 @every_config
 def test_eval_mode_is_the_model_without_dropout(config: ModelConfig) -> None:
-    wet = build(replace(config, dropout=0.5, attention_dropout=0.5, activation_dropout=0.5))
+    wet = build(changed(config, dropout=0.5, attention_dropout=0.5, activation_dropout=0.5))
     dry = build(config)
     assert torch.equal(wet.eval()(random_batch()), dry.train()(random_batch()))
 
@@ -272,8 +293,9 @@ def test_a_model_in_bfloat16_translates(config: ModelConfig) -> None:
 @every_config
 def test_it_learns_eight_pairs_by_heart(config: ModelConfig) -> None:
     torch.manual_seed(0)
-    one = StackConfig(layers=1)
-    model = replace(config, encoder=one, decoder=one, dim=32, ffn_dim=64, heads=2).build(VOCAB, VOCAB, PAD)
+    encoder, decoder = replace(config.encoder, layers=1), replace(config.decoder, layers=1)
+    one_layer = changed(config, encoder=encoder, decoder=decoder, dim=32, ffn_dim=64, heads=2)
+    model = one_layer.build(VOCAB, VOCAB, PAD)
     batch = random_batch([(4, 4)] * 8)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     objective = CrossEntropy(label_smoothing=0.0)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mt.models.config import StackConfig
+from mt.models.config import DecoderConfig
+from mt.models.encoded import Encoded
 from mt.models.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
 from mt.nn.feed_forward import FeedForward
 from tests.models.laws import small
@@ -55,7 +56,7 @@ def decoders(norm_position: str, activation: str) -> tuple[nn.TransformerDecoder
     layer = nn.TransformerDecoderLayer(DIM, HEADS, FFN, 0.0, activation, batch_first=True, norm_first=pre)
     theirs = nn.TransformerDecoder(layer, LAYERS, nn.LayerNorm(DIM) if pre else None)
     randomise(theirs.parameters())
-    two = StackConfig(layers=LAYERS)
+    two = DecoderConfig(layers=LAYERS)
     ours = TransformerDecoder(small(norm_position=norm_position, activation=activation, decoder=two))
     for their_layer, our_layer in zip(theirs.layers, ours.layers, strict=True):
         assert isinstance(their_layer, nn.TransformerDecoderLayer)
@@ -83,7 +84,7 @@ def test_the_encoder_is_torchs(kind: tuple[str, str]) -> None:
     theirs, ours = encoders(*kind)
     x, mask = torch.randn(3, 5, DIM, requires_grad=True), torch.arange(5) < torch.tensor([[5], [2], [4]])
     weights = torch.randn(3, 5, DIM) * mask.unsqueeze(2)
-    expected, found = theirs(x, src_key_padding_mask=~mask), ours(x, mask)
+    expected, found = theirs(x, src_key_padding_mask=~mask), ours(x, mask).memory
     torch.testing.assert_close(found[mask], expected[mask], rtol=0, atol=1e-5)
     (their_grad,) = torch.autograd.grad((expected * weights).sum(), x, retain_graph=True)
     (our_grad,) = torch.autograd.grad((found * weights).sum(), x, retain_graph=True)
@@ -101,7 +102,7 @@ def test_the_decoder_is_torchs(kind: tuple[str, str]) -> None:
     mask, causal = torch.arange(5) < torch.tensor([[5], [2], [4]]), torch.ones(4, 4, dtype=torch.bool).tril()
     weights = torch.randn(3, 4, DIM)
     expected = theirs(x, memory, tgt_mask=~causal, memory_key_padding_mask=~mask)
-    found = ours(x, memory, mask)
+    found = ours(x, Encoded(memory, mask))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     their_grads = torch.autograd.grad((expected * weights).sum(), (x, memory), retain_graph=True)
     for our_grad, their_grad in zip(

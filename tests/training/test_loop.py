@@ -13,7 +13,7 @@ import torch
 from mt.data.batching import Batch, collate
 from mt.errors import RunError
 from mt.events import Event, Progress, finish
-from mt.models.config import ModelConfig, StackConfig
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
 from mt.training.checkpoint import Checkpoints
@@ -62,8 +62,8 @@ def make_trainer(
     validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None = None,
 ) -> tuple[Trainer, EncoderDecoder]:
     torch.manual_seed(1)
-    one = StackConfig(layers=1)
-    model = ModelConfig(encoder=one, decoder=one, dim=8, ffn_dim=8, heads=2, dropout=dropout).build(10, 10, 3)
+    encoder, decoder = EncoderConfig(layers=1), DecoderConfig(layers=1)
+    model = ModelConfig(encoder=encoder, decoder=decoder, dim=8, ffn_dim=8, heads=2, dropout=dropout).build(10, 10, 3)
     updater = Updater(
         model=model,
         loss=partial(loss, model),

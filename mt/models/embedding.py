@@ -1,0 +1,46 @@
+"""From token ids to vectors."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor, nn
+
+from mt.models.config import ModelConfig
+from mt.nn.dropout import dropout
+from mt.nn.positions import POSITIONS, SinusoidalPositions
+
+
+def token_table(config: ModelConfig, vocab: int, pad: int) -> nn.Embedding:
+    """A vector (D,) a token, of variance 1 / D; that of `pad` is 0 and learns nothing."""
+    table = nn.Embedding(vocab, config.dim, padding_idx=pad)
+    nn.init.normal_(table.weight, std=config.dim**-0.5)
+    nn.init.zeros_(table.weight[pad])
+    return table
+
+
+class Embedding(nn.Module):
+    """A token's vector, with dropout: what recurrences read, which have an order of their own."""
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.dropout = config.dropout
+
+    def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002 (the sign of PositionedEmbedding)
+        """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
+        return dropout(self.tokens(tokens), self.dropout, self.training)
+
+
+class PositionedEmbedding(Embedding):
+    """Token vectors times sqrt(D), plus positions, with dropout (Vaswani et al. 2017, sections 3.4, 3.5 and 5.4)."""
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
+        super().__init__(config, tokens)
+        self.positions: SinusoidalPositions = POSITIONS[config.positions](config.dim, config.position_base)
+        self.scale = math.sqrt(config.dim)
+
+    def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:
+        """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
+        x = self.positions.embed(self.tokens(tokens) * self.scale, offset)
+        return dropout(x, self.dropout, self.training)

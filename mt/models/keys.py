@@ -1,0 +1,63 @@
+"""Which keys of the `model` block each type of stack reads; a key that nothing reads is refused, not ignored."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from mt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mt.models.config import ModelConfig
+
+_RECURRENT_DECODER = {"decoder.residual", "decoder.context", "decoder.initial", "decoder.maxout"}
+_RECURRENT_DECODER |= {"decoder.attention", "decoder.window", "decoder.window_size", "decoder.input_feeding"}
+_TRANSFORMER = {"ffn_dim", "heads", "norm_position", "positions", "position_base", "activation"}
+_TRANSFORMER |= {"attention_dropout", "activation_dropout"}
+_TORCH_ENCODER = {"encoder.bidirectional", "encoder.residual", "encoder.reverse_source"}
+
+# type -> the keys that it reads beside those that all read.
+ENCODER_KEYS: dict[str, set[str]] = {
+    "transformer": _TRANSFORMER,
+    "lstm": _TORCH_ENCODER,
+    "gru": _TORCH_ENCODER,
+    "intra_attention": {"encoder.residual", "encoder.reverse_source"},
+    "decomposable": {"ffn_dim", "activation", "attention_dropout", "activation_dropout"},
+}
+DECODER_KEYS: dict[str, set[str]] = {
+    "transformer": _TRANSFORMER,
+    "lstm": _RECURRENT_DECODER,
+    "gru": _RECURRENT_DECODER,
+    "intra_attention": _RECURRENT_DECODER,
+}
+
+
+def refuse_unread(config: ModelConfig) -> None:
+    """Refuse a key that neither stack reads, where it is not at its default."""
+    encoder, decoder = config.encoder.type, config.decoder.type
+    read = ENCODER_KEYS[encoder] | DECODER_KEYS[decoder]
+    if config.decoder.attention is not None:
+        read = read | {"attention_dropout"}
+    for key in sorted(set().union(*ENCODER_KEYS.values(), *DECODER_KEYS.values()) - read):
+        owner: Any = config
+        *block, name = key.split(".")
+        for part in block:
+            owner = getattr(owner, part)
+        value, default = getattr(owner, name), _default(type(owner), name)
+        if value != default:
+            raise ConfigError(
+                f"model.{key} {text(value)} is not for an encoder of type {encoder} and a decoder of type {decoder}: "
+                f"leave it at {text(default)}, or choose another model.encoder.type or model.decoder.type."
+            )
+
+
+def _default(cls: type, name: str) -> object:
+    return next(entry.default for entry in fields(cls) if entry.name == name)
+
+
+def text(value: object) -> str:
+    """A value as a recipe has it."""
+    words = {None: "null", True: "true", False: "false"}
+    if value is None or isinstance(value, bool):
+        return words[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
