@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli import options
-from cli.codes import INTERRUPTED, MISSED
+from cli.codes import MISSED
 from cli.draw import draw
 from cli.training import stoppable, training_lines
 from mt.errors import plural
@@ -54,13 +54,13 @@ def run(
     from mt.device import pick_device
     from mt.pipeline import run as run_pipeline
 
-    with stoppable() as request:
-        work = run_pipeline(loaded, draw(pick_device(device, threads)), workers, request, check_expect)
+    with stoppable() as signals:
+        work = run_pipeline(loaded, draw(pick_device(device, threads)), workers, signals.request, check_expect)
         report = draw(work, training_lines())
     for text in _lines(report):
         click.echo(text)
     if not report.trained.finished:
-        return INTERRUPTED
+        return signals.exit_code
     return 0 if report.evaluation is None or report.evaluation.kept else MISSED
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import click
 
 from cli import options
-from cli.codes import INTERRUPTED
 from cli.draw import draw
 from cli.training import stoppable, training_lines
 
@@ -24,7 +23,8 @@ def train(
     """Train a model on a prepared corpus, or go on with a training that was stopped.
 
     RECIPE is a YAML file or the name of a shipped recipe. The same command again resumes from the last checkpoint.
-    Ctrl-C saves a checkpoint and stops.
+    Ctrl-C, SIGTERM and SIGHUP save a checkpoint and stop, also in the middle of a validation; a second one stops at
+    once. SIGTERM then ends with exit code 0, Ctrl-C with 130.
 
     \b
     Examples:
@@ -43,8 +43,8 @@ def train(
     from mt.device import pick_device
     from mt.train import train as train_model
 
-    with stoppable() as request:
-        work = train_model(loaded, draw(pick_device(device, threads)), request, overwrite)
+    with stoppable() as signals:
+        work = train_model(loaded, draw(pick_device(device, threads)), signals.request, overwrite)
         report = draw(work, training_lines())
     click.echo(f"{loaded.model_dir}: {report.reason}, update {report.state.update}")
-    return 0 if report.finished else INTERRUPTED
+    return 0 if report.finished else signals.exit_code

@@ -3,55 +3,67 @@
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from cli.draw import Lines
+from mt.training.stop import StopRequest
 
 if TYPE_CHECKING:
-    from mt.training.loop import Rewound, Saved, Validated
+    from mt.training.events import Rewound, Saved, Validated
     from mt.training.meter import Trained
 
 
-class StopRequest:
-    """Ctrl-C or SIGTERM: the first asks training to save and end; the second interrupts, as any does before it."""
+class Signals:
+    """Ctrl-C, SIGTERM or SIGHUP: the first has training save and end; the second interrupts, as any does before it."""
 
     def __init__(self) -> None:
-        self.heard = False
-        self.asked = False
+        self.request = StopRequest()
+        self.first = signal.SIGINT
+        self.before: dict[int, Any] = {}
 
-    def __call__(self) -> bool:
-        """Whether somebody asked; training calls this after each update."""
-        self.heard = True
-        return self.asked
+    @property
+    def exit_code(self) -> int:
+        """Of a training that was stopped: a SIGTERM is how schedulers end what went well."""
+        return 0 if self.first == signal.SIGTERM else 128 + self.first
 
-    def ask(self, *_: object) -> None:
-        """Note the request, or interrupt."""
-        if self.asked or not self.heard:
+    def hear(self, number: int, frame: object) -> None:
+        """Ask training to stop, or interrupt."""
+        if self.request.asked or not self.request.heard:
+            before = self.before[number]
+            if callable(before):
+                before(number, frame)
             raise KeyboardInterrupt
-        self.asked = True
-        print("Stopping after this update, with a checkpoint; once more to stop at once.", file=sys.stderr)
+        self.first = signal.Signals(number)
+        if sys.stderr is not None:
+            with suppress(OSError):  # a terminal that is gone
+                # Not print: the signal may have come in the middle of one.
+                os.write(2, b"Stopping with a checkpoint; once more to stop at once.\n")
+        self.request.ask()
 
 
 @contextmanager
-def stoppable() -> Iterator[StopRequest]:
-    """While inside, the signals to stop become a request."""
-    request = StopRequest()
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, request.ask) for number in signals]
+def stoppable() -> Iterator[Signals]:
+    """While inside, the signals to stop become a request, save those that are ignored (nohup)."""
+    signals = Signals()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    for number in numbers:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signals.before[number] = signal.signal(number, signals.hear)
     try:
-        yield request
+        yield signals
     finally:
-        for number, handler in zip(signals, before, strict=True):
+        for number, handler in signals.before.items():
             signal.signal(number, handler)
 
 
 def training_lines() -> Lines:
     """What is said of the events of training; the running means are in the bar where there is one."""
-    from mt.training.loop import Rewound, Saved, Validated
+    from mt.training.events import Rewound, Saved, Validated
     from mt.training.meter import Trained
 
     lines: Lines = {Validated: _validated, Saved: _saved, Rewound: _rewound}

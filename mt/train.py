@@ -25,9 +25,11 @@ from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.ema import Ema
+from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.final import DESCRIPTION, write_final
 from mt.training.log import EventLog
-from mt.training.loop import Rewound, Saved, StepDone, Stopped, Trainer, Validated
+from mt.training.loop import Trainer
 from mt.training.meter import Meter, expected_updates
 from mt.training.noise import Noise
 from mt.training.precision import Precision
@@ -35,6 +37,7 @@ from mt.training.resume import check_corpus, check_resume
 from mt.training.run_folder import LOG, clear, locked
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState, due
+from mt.training.stop import StopRequest
 from mt.training.update import Updater
 from mt.validation import Validation
 
@@ -76,7 +79,8 @@ def train(
         if overwrite:
             clear(recipe.model_dir)
         yield from _check_run(recipe)
-        trainer = build_trainer(recipe, store, torch.device(device), should_stop)
+        trainer = build_trainer(recipe, store, torch.device(device))
+        trainer.stop = should_stop if isinstance(should_stop, StopRequest) else StopRequest(should_stop)
         yield from _resume(trainer)
         # Only now: a training that is refused must not change what the model in the folder is read with.
         store.tokenizers.save(recipe.model_dir / "tokenizer")
@@ -105,9 +109,7 @@ def _long_pairs(store: Store, budget: int) -> Generator[Event, None, None]:
         )
 
 
-def build_trainer(
-    recipe: Recipe, store: Store, device: torch.device, should_stop: Callable[[], bool] = lambda: False
-) -> Trainer:
+def build_trainer(recipe: Recipe, store: Store, device: torch.device) -> Trainer:
     """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
     torch.manual_seed(recipe.seed)
     tokenizers = store.tokenizers
@@ -124,7 +126,7 @@ def build_trainer(
         checkpoints=Checkpoints(recipe.model_dir),
         config=recipe.train,
         state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"]),
-        should_stop=should_stop,
+        ema=Ema(model, recipe.train.ema) if recipe.train.ema is not None else None,
     )
 
 
@@ -153,7 +155,7 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
         check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
         file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
         updater = trainer.updater
-        trainer.state = restore(checkpoint, updater.model, updater.optimizer, file)
+        trainer.state = restore(checkpoint, updater.model, updater.optimizer, file, trainer.ema)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 

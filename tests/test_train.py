@@ -18,7 +18,7 @@ from mt.scoring.metrics import score
 from mt.text.files import read_lines
 from mt.train import TrainReport, train
 from mt.training.checkpoint import Checkpoints
-from mt.training.loop import Saved, Stopped, Validated
+from mt.training.events import Saved, Stopped, Validated
 from mt.training.meter import Trained
 from mt.training.weights import read_tensors
 from mt.translate import load
@@ -85,6 +85,7 @@ def weights(recipe: Recipe) -> bytes:
 SETTINGS = {
     "plain": (),
     "accumulated": ("train.accumulate=3", "train.batch_warmup=6", "train.optimizer.name=adamw"),
+    "ema": ("train.ema=0.8", "train.average={of: last, n: 3}", "train.keep_last=3", "train.save_every=3"),
     "periods": ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"),
     "plateau": (
         *("train.schedule={name: plateau, warmup: 2, patience: 1}", "train.valid_every=2", "train.metric=bleu"),

@@ -16,7 +16,8 @@ from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
-from mt.training.loop import StepDone, Trainer
+from mt.training.events import StepDone
+from mt.training.loop import Trainer
 from mt.training.noise import Noise
 from mt.training.precision import Precision
 from mt.training.state import TrainingState

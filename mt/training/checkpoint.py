@@ -24,7 +24,7 @@ from torch import Tensor
 
 from mt.errors import RunError
 from mt.training.checksum import DamagedError, check_file, checksum
-from mt.training.state import HIGHER_IS_BETTER, TrainingState
+from mt.training.state import TrainingState
 from mt.training.weights import read_tensors, write_tensors
 
 VERSION = 1
@@ -138,20 +138,35 @@ class Checkpoints:
 
     def best(self, count: int) -> list[int]:
         """The `count` best checkpoints by the metric of their training, the best first; of equal ones the earlier."""
-        found = [
-            (-state.value if HIGHER_IS_BETTER[state.metric] else state.value, update)
-            for update, state in self._states().items()
-            if state.value is not None
-        ]
-        return [update for _, update in sorted(found)[:count]]
+        ranks = (state.rank for state in self._states().values())
+        return [update for _, update in sorted(rank for rank in ranks if rank is not None)[:count]]
+
+    def is_among_best(self, state: TrainingState, count: int) -> bool:
+        """Whether a checkpoint of `state` would be one of the `count` best."""
+        if state.rank is None:
+            return False
+        others = (other.rank for update, other in self._states().items() if update != state.update)
+        return sum(rank is not None and rank < state.rank for rank in others) < count
+
+    def last(self, count: int) -> list[int]:
+        """The `count` newest checkpoints, the earliest first.
+
+        One that was saved for no period's sake, but since training stopped, is none of them once there is a newer one:
+        training that was stopped keeps the checkpoints of one that was not.
+        """
+        updates = self.updates()
+        unscheduled = {update for update, state in self._states().items() if state.unscheduled == update}
+        return [update for update in updates if update not in unscheduled or update == updates[-1]][-count:]
 
     def prune(self, keep_last: int, keep_best: int, keep_good: int = 1) -> list[int]:
-        """Delete all but the newest `keep_last` and the best `keep_best` checkpoints; return the deleted updates.
+        """Delete all but the newest `keep_last`, the best `keep_best` and milestones; return the deleted updates.
 
         The newest `keep_good` of those that were made when updates worked are always kept.
         """
-        good = [update for update, state in self._states().items() if not state.skipped_in_row]
-        kept = {*self.updates()[-keep_last:], *self.best(keep_best), *good[-keep_good:]}
+        states = self._states()
+        good = [update for update, state in states.items() if not state.skipped_in_row]
+        milestones = [update for update, state in states.items() if state.milestone == update]
+        kept = {*self.last(keep_last), *self.best(keep_best), *good[-keep_good:], *milestones}
         dropped = [update for update in self.updates() if update not in kept]
         self._drop(dropped)
         return dropped

@@ -183,7 +183,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class AverageConfig:
-    """Which checkpoints the final model is the mean of."""
+    """Which checkpoints the final model is the mean of; with `train.ema` it is a mean of moving averages."""
 
     of: str = option("best", help="the last n checkpoints, or the n best by `train.metric`", choices=("last", "best"))
     n: int = option(1, help="how many; 1 takes that one checkpoint as it is", ge=1)
@@ -212,6 +212,16 @@ class TrainConfig:
     valid_beam_size: int = option(1, help="beam of the validation translations; 1 is greedy", ge=1)
     keep_last: int = option(1, help="how many of the newest checkpoints to keep", ge=1)
     keep_best: int = option(1, help="how many of the best checkpoints to keep", ge=0)
+    keep_every: Period | None = option(
+        None, help="how often to save a checkpoint that is kept for good, such as 10e; null: never"
+    )
+    ema: float | None = option(
+        None,
+        help="decay of an exponential moving average of the weights, such as 0.999, which is validated and saved in "
+        "their place; null: none",
+        gt=0,
+        lt=1,
+    )
     average: AverageConfig = field(default_factory=AverageConfig)
     objective: str = option("cross_entropy", help="what is minimised", choices=("cross_entropy",))
     label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)

@@ -36,7 +36,7 @@ def write_final(run: Path, config: AverageConfig) -> list[int]:
         RunError: a checkpoint is damaged, or the model could not be written; one that was there before is untouched.
     """
     checkpoints = Checkpoints(run)
-    last = checkpoints.updates()[-config.n :]
+    last = checkpoints.last(config.n)
     updates = sorted((checkpoints.best(config.n) or last) if config.of == "best" else last)
     files = _whole(checkpoints, updates)
     aside = run / f".{WEIGHTS}.aside"

@@ -4,73 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol
-
-from torch import Tensor
+from typing import Protocol, TypeAlias
 
 from mt.data.batching import Batch
 from mt.errors import RunError
 from mt.events import Event
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.ema import Ema
+from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.loss_scale import FLOOR
 from mt.training.schedules import Schedule
 from mt.training.snapshot import restore, take
-from mt.training.state import TrainingState, due
+from mt.training.state import TrainingState
+from mt.training.stop import StopRequest
 from mt.training.update import Updater
 
 MAX_REWINDS = 10
 """How often training may go back before it stops after all."""
-
-
-@dataclass(frozen=True)
-class StepDone(Event):
-    """One update. The sums stay on the device: reading them waits for it."""
-
-    state: TrainingState
-    loss: Tensor
-    """Smoothed loss, summed over `tokens`."""
-    nll: Tensor
-    """Negative log-likelihood in nats, summed over `tokens`."""
-    tokens: int
-    seconds: float
-    """Since the event before."""
-    grad_norm: Tensor
-    learning_rate: float
-
-
-@dataclass(frozen=True)
-class Validated(Event):
-    """The scores of a validation; `is_best` by the recipe's metric."""
-
-    state: TrainingState
-    is_best: bool
-
-
-@dataclass(frozen=True)
-class Saved(Event):
-    """A checkpoint is whole on disk."""
-
-    state: TrainingState
-
-
-@dataclass(frozen=True)
-class Rewound(Event):
-    """Training went back to the checkpoint of `state`, which has a lower learning rate now."""
-
-    state: TrainingState
-    reason: str
-
-
-@dataclass(frozen=True)
-class Stopped(Event):
-    """Training is over, or was asked to stop (`finished` False)."""
-
-    state: TrainingState
-    reason: str
-    finished: bool
 
 
 class TrainingBatches(Protocol):
@@ -89,6 +43,9 @@ class TrainingBatches(Protocol):
         ...
 
 
+Validate: TypeAlias = Callable[[int], Generator[Event, None, dict[str, float]]]
+
+
 @dataclass
 class Trainer:
     """All that one training needs; `run` goes on from `state` until an end that `config` names."""
@@ -96,13 +53,15 @@ class Trainer:
     updater: Updater
     schedule: Schedule
     data: TrainingBatches
-    validate: Callable[[int], Generator[Event, None, dict[str, float]]] | None
+    validate: Validate | None
     """Update number -> scores of the model as it stands."""
     checkpoints: Checkpoints
     config: TrainConfig
     state: TrainingState
-    should_stop: Callable[[], bool] = lambda: False
-    """Asked after each update; True saves a checkpoint and ends."""
+    stop: StopRequest = field(default_factory=StopRequest)
+    """Looked at after each update and in validations; saves a checkpoint and ends."""
+    ema: Ema | None = None
+    """Moving averages of the weights: validated and saved in their place."""
 
     def run(self) -> Generator[Event, None, Stopped]:
         """Train. A checkpoint stands at the end, whatever the end was.
@@ -110,30 +69,29 @@ class Trainer:
         Raises:
             RunError: no update can be made any more; the last good checkpoint is untouched.
         """
-        self._clock = time.monotonic()
-        if self.config.on_nan == "rewind" and not self.checkpoints.updates():
-            yield from self._save()
-        last = self.state
-        while not (stop := self._end()):
+        self._clock, self._unsaved = time.monotonic(), False
+        if not self.checkpoints.updates():
+            self._unsaved = True
+            if self.config.on_nan == "rewind":
+                yield from self._save()
+        while not (stop := (yield from self._duties()) or self._end()):
+            last = self.state
             for batches in self._updates():
-                before, done = self.state, self._update(batches)
-                self._advance(done.state)
-                yield replace(done, state=self.state, seconds=self.state.seconds - before.seconds)
+                yield self._update(batches)
                 if reason := self._diverged():
                     yield self._rewind(reason)
-                    last = self.state
                     break
                 # From update to update: a period may also end while the model is validated or saved.
                 before, last = last, self.state
-                best = (yield from self._validate()) if due(self.config.valid_every, before, last) else False
-                if due(self.config.save_every, before, last) or (best and self.config.keep_best):
-                    yield from self._save()
-                if stop := self._end():
+                self.state = self.state.with_duties(before, self.config)
+                if stop := (yield from self._duties()) or self._end():
                     break
-        scored = self.state.scored
-        if scored != self.state.update and stop.finished:
-            yield from self._validate()
-        if self.state.update not in self.checkpoints.updates() or self.state.scored != scored:
+        if stop.finished and self.state.scored != self.state.update:
+            self.state = replace(self.state, validating=True)
+            stop = (yield from self._duties()) or stop
+        if self._unsaved:
+            if self.state.update not in self.checkpoints.updates():
+                self.state = replace(self.state, unscheduled=self.state.update)
             yield from self._save()
         stop = replace(stop, state=self.state)
         yield stop
@@ -145,12 +103,16 @@ class Trainer:
         return iter(lambda: list(islice(batches, self.config.micro_batches(self.state.update + 1))), [])
 
     def _update(self, batches: list[Batch]) -> StepDone:
-        rate = self.state.lr_scale * self.schedule(self.state.update + 1)
-        done = self.updater(batches, rate, self.state)
-        state = self.state.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
+        rate, before = self.state.lr_scale * self.schedule(self.state.update + 1), self.state
+        done = self.updater(batches, rate, before)
+        state = before.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
         if self.updater.precision.needs_loss_scale:
             state = replace(state, loss_scale=state.loss_scale.after(overflow=done.skipped))
-        return StepDone(state, done.loss, done.nll, done.tokens, 0.0, done.grad_norm, rate)
+        if self.ema is not None and not done.skipped:
+            self.ema.add(state.update)
+        self._advance(state)
+        seconds, self._unsaved = self.state.seconds - before.seconds, True
+        return StepDone(self.state, done.loss, done.nll, done.tokens, seconds, done.grad_norm, rate)
 
     def _diverged(self) -> str:
         """Why no update can be made any more; '' while they can."""
@@ -177,12 +139,12 @@ class Trainer:
         checkpoint, _ = self.checkpoints.newest(lambda state: state.update < max(where, 1) and not state.skipped_in_row)
         assert checkpoint is not None
         file = self.checkpoints.path(checkpoint.state.update) / WEIGHTS
-        state = restore(checkpoint, self.updater.model, self.updater.optimizer, file)
+        state = restore(checkpoint, self.updater.model, self.updater.optimizer, file, self.ema)
         lower = state.lr_scale / 2
         self._advance(
             replace(state, lr_scale=lower, rewinds=rewinds, skipped=self.state.skipped, seconds=self.state.seconds)
         )
-        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer))
+        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer, self.ema))
         return Rewound(self.state, reason)
 
     def _advance(self, state: TrainingState) -> None:
@@ -191,27 +153,46 @@ class Trainer:
         self.state = replace(state, seconds=state.seconds + now - self._clock)
         self._clock = now
 
+    def _duties(self) -> Generator[Event, None, Stopped | None]:
+        """Validate and save, where the state says that it is due; or stop, and leave what is not done to be resumed."""
+        if self.state.validating and not (yield from self._validate()):
+            return self._asked()
+        if self.state.saving:
+            self.state = replace(self.state, saving=False, unscheduled=None)
+            yield from self._save()
+        return None
+
     def _validate(self) -> Generator[Event, None, bool]:
-        """Validate, where there is validation text; whether the scores are a new best."""
+        """Validate, where there is validation text; False where it was left undone for a stop."""
         if self.validate is None:
+            self.state = replace(self.state, validating=False)
+            return True
+        scores = yield from self._scores(self.validate)
+        if scores is None:
             return False
-        before = self.state
-        self.updater.model.eval()
-        try:
-            scores = yield from self.validate(self.state.update)
-        finally:
-            self.updater.model.train()
+        best = self.state.best.get(self.config.metric)
         state = self.state.after_validation(scores)
         scale = self.config.schedule.lr_scale(state.lr_scale, state.bad_validations, self.config.lr)
-        self._advance(replace(state, lr_scale=scale))
-        is_best = self.state.best.get(self.config.metric) != before.best.get(self.config.metric)
-        yield Validated(self.state, is_best)
-        return is_best
+        keep = self.checkpoints.is_among_best(state, self.config.keep_best)
+        self._advance(replace(state, lr_scale=scale, saving=state.saving or keep))
+        self._unsaved = True
+        yield Validated(self.state, self.state.best.get(self.config.metric) != best)
+        return True
+
+    def _scores(self, validate: Validate) -> Generator[Event, None, dict[str, float] | None]:
+        """The scores of what would be saved; None where training is to stop before they are there."""
+        self.updater.model.eval()
+        try:
+            with nullcontext() if self.ema is None else self.ema.in_place():
+                return (yield from self.stop.until_asked(validate(self.state.update)))
+        finally:
+            self.updater.model.train()
 
     def _save(self) -> Iterable[Event]:
-        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer))
+        self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer, self.ema))
         good = {"stop": 1, "rewind": 2}[self.config.on_nan]
         self.checkpoints.prune(self.config.keep_last, self.config.keep_best, good)
+        self._unsaved = False
         self._advance(self.state)
         yield Saved(self.state)
 
@@ -228,4 +209,7 @@ class Trainer:
         for reason, reached in ends.items():
             if reached:
                 return Stopped(state, reason, finished=True)
-        return Stopped(state, "asked to stop", finished=False) if self.should_stop() else None
+        return self._asked() if self.stop() else None
+
+    def _asked(self) -> Stopped:
+        return Stopped(self.state, "asked to stop", finished=False)

@@ -9,7 +9,7 @@ import torch
 
 from mt.events import Event
 from mt.training.config import TrainConfig
-from mt.training.loop import StepDone
+from mt.training.events import StepDone
 from mt.training.state import TrainingState
 
 

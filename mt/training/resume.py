@@ -40,6 +40,8 @@ RULES = {
     "train.batch_tokens": FIXED,
     "train.metric": FIXED,
     "train.objective": FIXED,
+    # A moving average is one of all updates.
+    "train.ema": FIXED,
     "train.optimizer.name": FIXED,
     "decode": FREE,
     "evaluate": FREE,

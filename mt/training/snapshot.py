@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mt.errors import RunError
 from mt.training.checkpoint import Checkpoint
+from mt.training.ema import PREFIX, Ema
 from mt.training.optim import load_optimizer_tensors, optimizer_tensors
 from mt.training.state import TrainingState
 
@@ -17,19 +18,33 @@ _GENERATOR = "generator/"
 """Entries of early checkpoints, from when dropout drew on from update to update."""
 
 
-def take(state: TrainingState, model: nn.Module, optimizer: torch.optim.Optimizer) -> Checkpoint:
-    """All that training changes. The tensors are the live ones: save the checkpoint before the next update."""
-    return Checkpoint(state, model.state_dict(), optimizer_tensors(optimizer, model))
+def take(
+    state: TrainingState, model: nn.Module, optimizer: torch.optim.Optimizer, ema: Ema | None = None
+) -> Checkpoint:
+    """All that training changes. The tensors are the live ones: save the checkpoint before the next update.
+
+    Weights are those to translate with: the moving averages, where there are any.
+    """
+    weights: dict[str, Tensor] = model.state_dict()
+    trained: dict[str, Tensor] = {}
+    if ema is not None:
+        weights, trained = ema.tensors(weights)
+    return Checkpoint(state, weights, {**optimizer_tensors(optimizer, model), **trained})
 
 
-def restore(checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, file: Path) -> TrainingState:
-    """Put a checkpoint, whose weights are of `file`, back into a model and its optimiser, on the device they are on.
+def restore(
+    checkpoint: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer, file: Path, ema: Ema | None = None
+) -> TrainingState:
+    """Put a checkpoint, whose weights are of `file`, back into a training, on the device that it is on.
 
     Raises:
         RunError: the checkpoint belongs to another model.
     """
     load_weights(model, checkpoint.weights, file)
     tensors = {name: tensor for name, tensor in checkpoint.optimizer.items() if not name.startswith(_GENERATOR)}
+    trained = {name: tensors.pop(name) for name in list(tensors) if name.startswith(PREFIX)}
+    if ema is not None:
+        ema.restore(trained)
     load_optimizer_tensors(optimizer, model, tensors)
     return checkpoint.state
 

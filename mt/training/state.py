@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mt.training.config import Period
+from mt.training.config import Period, TrainConfig
 from mt.training.loss_scale import LossScale
 
 HIGHER_IS_BETTER = {"loss": False, "bleu": True, "chrf": True}
@@ -54,6 +54,14 @@ class TrainingState:
     """Of float16 products; others leave it alone."""
     lr_scale: float = 1.0
     """What the learning rate of the schedule is multiplied by."""
+    validating: bool = False
+    """A validation is due at this very update and not done."""
+    saving: bool = False
+    """A checkpoint is due at this very update and not saved."""
+    unscheduled: int | None = None
+    """The update at which a checkpoint was saved for no period's sake, but since training stopped."""
+    milestone: int | None = None
+    """The last update at which a checkpoint was saved that is kept for good."""
     scores: dict[str, float] = field(default_factory=dict)
     """Values of the last validation."""
     scored: int | None = None
@@ -89,7 +97,24 @@ class TrainingState:
                 best[metric] = Best(value, self.update)
         is_best = best.get(self.metric) != self.best.get(self.metric)
         bad = 0 if is_best else self.bad_validations + 1
-        return replace(self, scores=dict(scores), scored=self.update, best=best, bad_validations=bad)
+        return replace(self, validating=False, scores=dict(scores), scored=self.update, best=best, bad_validations=bad)
+
+    def with_duties(self, before: TrainingState, config: TrainConfig) -> TrainingState:
+        """This state, with what the recipe's periods want to be done at it; `before` is that after the last update."""
+        milestone = config.keep_every is not None and due(config.keep_every, before, self)
+        return replace(
+            self,
+            validating=due(config.valid_every, before, self),
+            saving=milestone or due(config.save_every, before, self),
+            milestone=self.update if milestone else self.milestone,
+        )
+
+    @property
+    def rank(self) -> tuple[float, int] | None:
+        """What checkpoints are sorted by, the best first and of equal ones the earlier; None without a `value`."""
+        if self.value is None:
+            return None
+        return -self.value if HIGHER_IS_BETTER[self.metric] else self.value, self.update
 
     @property
     def value(self) -> float | None:
@@ -111,10 +136,8 @@ class TrainingState:
         """Read what `to_json` wrote. Raises KeyError or TypeError where it did not."""
         scores = {metric: math.nan if value is None else float(value) for metric, value in content["scores"].items()}
         best = {metric: Best(**found) for metric, found in content["best"].items()}
-        found = {**content, "scores": scores, "best": best}
-        if "loss_scale" in content:
-            found["loss_scale"] = LossScale(**content["loss_scale"])
-        return cls(**found)
+        scale = LossScale(**content.get("loss_scale", {}))  # of which early versions knew nothing
+        return cls(**{**content, "scores": scores, "best": best, "loss_scale": scale})
 
 
 def is_better(metric: str, value: float, than: float | None) -> bool:

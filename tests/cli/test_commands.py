@@ -179,14 +179,18 @@ def test_the_effective_recipe_is_saved_with_the_run(tiny_run: Path) -> None:
     assert load_run_recipe(tiny_run) == load_recipe(tiny_run.parent / "recipe.yaml")
 
 
-def test_the_first_signal_asks_and_the_second_interrupts(capsys: pytest.CaptureFixture[str]) -> None:
-    with stoppable() as request:
-        assert not request()
-        signal.raise_signal(signal.SIGINT)
-        assert request()
+@pytest.mark.parametrize(("first", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_the_first_signal_asks_and_the_second_interrupts(
+    capfd: pytest.CaptureFixture[str], first: signal.Signals, code: int
+) -> None:
+    with stoppable() as signals:
+        assert not signals.request()
+        signal.raise_signal(first)
+        assert signals.request()
         with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-    assert capsys.readouterr().err == "Stopping after this update, with a checkpoint; once more to stop at once.\n"
+            signal.raise_signal(signal.SIGINT)
+    assert signals.exit_code == code
+    assert capfd.readouterr().err == "Stopping with a checkpoint; once more to stop at once.\n"
 
 
 def test_before_training_a_signal_interrupts() -> None:

@@ -18,9 +18,12 @@ from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
-from mt.training.loop import Rewound, StepDone, Trainer, Validated
+from mt.training.ema import Ema
+from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
+from mt.training.loop import Trainer
 from mt.training.noise import Noise
 from mt.training.precision import Precision
+from mt.training.snapshot import restore
 from mt.training.state import TrainingState
 from mt.training.update import Updater
 
@@ -79,6 +82,7 @@ def make_trainer(
         validate=validate,
         checkpoints=Checkpoints(folder),
         config=config,
+        ema=Ema(model, config.ema) if config.ema is not None else None,
         state=TrainingState(),
     )
     return trainer, model
@@ -269,6 +273,84 @@ def test_an_interrupted_validation_leaves_the_model_training(tmp_path: Path) -> 
         pass
     events.close()
     assert model.training
+
+
+def test_a_stop_leaves_a_validation_at_once(tmp_path: Path) -> None:
+    """A stop while the model is validated costs no more than a checkpoint, and what was left is done on resuming."""
+
+    def validate(update: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        if update == 2 and not resumed:
+            trainer.stop.ask()
+            raise AssertionError("goes on")
+        return {"loss": 5.0 - update}
+
+    resumed = False
+    config = replace(CONFIG, max_steps=4, ema=0.5)
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    events: list[Event] = []
+    stopped = finish(trainer.run(), events.append)
+    assert (stopped.reason, stopped.finished) == ("asked to stop", False)
+    assert [type(event) for event in events][-3:] == [Progress, Saved, Stopped]
+    assert model.training
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    checkpoint = trainer.checkpoints.load(2)
+    assert (checkpoint.state.validating, checkpoint.state.scored, checkpoint.state.unscheduled) == (True, 1, 2)
+
+    resumed = True
+    second, resumed_model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    second.state = restore(checkpoint, resumed_model, second.updater.optimizer, tmp_path, second.ema)
+    torch.testing.assert_close(resumed_model.state_dict(), weights, rtol=0, atol=0)
+    events.clear()
+    finish(second.run(), events.append)
+    assert [event.state.update for event in events if isinstance(event, Validated)] == [2, 3, 4]
+    assert second.state.best["loss"].value == 1.0
+
+
+def test_milestones_are_kept_for_good(tmp_path: Path) -> None:
+    config = replace(CONFIG, keep_every=Period.parse("3"), save_every=Period.parse("2"), keep_last=2, max_steps=11)
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config)
+    steps_of(trainer)
+    assert trainer.checkpoints.updates() == [3, 6, 9, 10, 11]
+
+
+def test_what_is_among_the_best_is_saved_though_it_is_not_the_best(tmp_path: Path) -> None:
+    values = iter([3.0, 2.0, 2.5, 4.0, 2.2, 2.2, 5.0, float("nan")])
+
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        return {"loss": next(values)}
+
+    config = replace(CONFIG, keep_best=3)
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    steps_of(trainer)
+    assert trainer.checkpoints.best(3) == [2, 5, 6]
+    assert trainer.checkpoints.updates() == [2, 5, 6, 8]
+
+
+def test_the_moving_average_is_validated_saved_and_not_trained(tmp_path: Path) -> None:
+    shown: list[torch.Tensor] = []
+
+    def validate(_: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        shown.append(model.output.weight.detach().clone())
+        return {"loss": 1.0}
+
+    config = replace(CONFIG, ema=0.9, max_steps=3)
+    trainer, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    average, trained = model.output.weight.detach().clone(), []
+    for event in trainer.run():
+        if isinstance(event, StepDone):
+            trained.append(model.output.weight.detach().clone())
+    for number, weight in enumerate(trained, 1):
+        decay = min(0.9, (1 + number) / (10 + number))
+        average = decay * average + (1 - decay) * weight
+        torch.testing.assert_close(shown[number - 1], average)
+    torch.testing.assert_close(trainer.checkpoints.load(3).weights["output.weight"], average)
+    assert torch.equal(model.output.weight, trained[-1])
+    plain, _ = make_trainer(tmp_path / "plain", Batches([0, 1, 2, 3]), replace(config, ema=None))
+    steps_of(plain)
+    torch.testing.assert_close(plain.updater.model.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
 def test_each_new_best_is_saved(tmp_path: Path) -> None:
