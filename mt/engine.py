@@ -140,8 +140,8 @@ class TorchEngine:
         tgt = self.tokenizers.tgt
         symbols = Symbols(tgt.bos, tgt.eos, tgt.pad, len(tgt))
         # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.
-        config = replace(config, n_best=config.beam_size if config.n_best > 1 else 1)
-        state = self.model.start(src.to(self.device), mask.to(self.device))
+        config = replace(config, n_best=config.candidates)
+        state = self.model.start(src.to(self.device), mask.to(self.device), attention=config.coverage_penalty > 0)
         return SEARCHES[config.search](self.model.step, state, limits, symbols, config, lines)
 
 

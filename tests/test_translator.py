@@ -211,9 +211,9 @@ class Listener(Copy):
     encoded: list[list[int]]
     begun: list[int] | None
 
-    def start(self, src: Tensor, src_mask: Tensor) -> CopyState:
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> CopyState:
         self.encoded, self.begun = src.tolist(), None
-        return super().start(src, src_mask)
+        return super().start(src, src_mask, attention)
 
     def step(self, tokens: Tensor, state: CopyState) -> tuple[Tensor, CopyState]:
         self.begun = self.begun or tokens.tolist()

@@ -52,7 +52,7 @@ class Copy(nn.Module):
         self.modes: list[tuple[bool, bool]] = []
         self.rows: list[int] = []
 
-    def start(self, src: Tensor, src_mask: Tensor) -> CopyState:  # noqa: ARG002
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> CopyState:  # noqa: ARG002
         self.rows.append(len(src))
         return CopyState(src, 0)
 

@@ -1,4 +1,4 @@
-"""Beam search over a step function, all sentences and hypotheses of a batch at once.
+"""The beams of all sentences of a batch, a step at a time and all at once; mt/search/beams.py has the searches.
 
 Letters: B sentences still searched, W hypotheses of each (1 at the start, then up to the beam size), N = B x W rows of
 the state, C candidates of a sentence at a step, V entries of the vocabulary.
@@ -25,39 +25,18 @@ A sentence that has ended leaves the state at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mt.search.config import DecodeConfig
-from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions
+from mt.search.hypothesis import Symbols
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
-from mt.seq2seq import StateT, Step
 
 BLOCK = 64
 """Neighbouring entries of the vocabulary of which the largest is found first."""
-
-
-def beam_search(
-    step: Step[StateT],
-    state: StateT,
-    limits: Tensor,
-    symbols: Symbols,
-    config: DecodeConfig,
-    lines: Sequence[LineOptions] = (),  # noqa: ARG001 - what they wish is in the step
-) -> list[list[Hypothesis]]:
-    """Find the `config.n_best` best targets of each sentence; see `mt.search.guide.Search`."""
-    beam = _Beam(limits, symbols, config)
-    while beam.tokens.numel():
-        log_probs, state = step(beam.tokens, state)
-        rows = beam.advance(log_probs)
-        if rows is not None and len(rows):
-            state = state.select(rows)
-    return beam.trace.best(len(limits), config.n_best)
 
 
 def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -91,19 +70,23 @@ def _contenders(values: Tensor, k: int) -> Tensor:
     return torch.cat((inside.flatten(1), rest.expand(count, -1)), 1)
 
 
-class _Candidates(NamedTuple):
+class Candidates(NamedTuple):
     """Continuations of each sentence's hypotheses, best first; all (B, C)."""
 
     sums: Tensor
     rows: Tensor
     tokens: Tensor
 
-    def at(self, places: Tensor) -> _Candidates:
+    def at(self, places: Tensor) -> Candidates:
         """Those at `places` (B, C')."""
-        return _Candidates(self.sums.gather(1, places), self.rows.gather(1, places), self.tokens.gather(1, places))
+        return Candidates(self.sums.gather(1, places), self.rows.gather(1, places), self.tokens.gather(1, places))
+
+    def first(self, count: int) -> Candidates:
+        """The `count` best."""
+        return Candidates(self.sums[:, :count], self.rows[:, :count], self.tokens[:, :count])
 
 
-class _Beam:
+class Beam:
     """The hypotheses of all sentences that are still searched."""
 
     def __init__(self, limits: Tensor, symbols: Symbols, config: DecodeConfig) -> None:
@@ -123,26 +106,41 @@ class _Beam:
         self.finished = torch.zeros_like(limits)  # (B,)
         self.best = torch.full((count, config.n_best), -math.inf, device=device)  # (B, n_best) finished scores
 
-    def advance(self, log_probs: Tensor) -> Tensor | None:
-        """Take a step with `log_probs` (N, V); the rows of the state to keep, None where it stays as it is."""
-        candidates = self._candidates(log_probs)
-        is_end = candidates.tokens == self.symbols.eos
-        ends = (is_end & candidates.sums.isfinite())[:, : self.size]
-        self._finish(candidates, ends)
-        order = candidates.sums.masked_fill(is_end, -math.inf).sort(dim=1, descending=True, stable=True)
-        following = candidates.at(order.indices[:, : self.size])._replace(sums=order.values[:, : self.size])
-        done = self._done(following.sums[:, 0])
+    def advance(
+        self, log_probs: Tensor, discouraged: Tensor | None = None, bonus: Tensor | None = None
+    ) -> Tensor | None:
+        """Take a step with `log_probs` (N, V); the rows of the state to keep, None where it stays as it is.
+
+        `discouraged` (N, V) is taken from them where they decide what goes on, and from no sum; `bonus` (N,), never
+        above 0, is added to the scores of the hypotheses that end.
+        """
+        ending, following = self.ranked(log_probs, discouraged)
+        self._finish(ending, bonus)
+        done = self._done(following.sums.amax(1))
         searched = (~done).nonzero().squeeze(1)  # the step's only wait for the device
         unmoved = len(searched) == len(done) and self.sums.size(1) == following.sums.size(1) == 1
         if len(searched) < len(done):
-            self._cut(done & (self.finished < self.best.size(1)), candidates.rows[:, : self.size][ends])
-        self._move(searched, following)
+            self.cut(done & (self.finished < self.best.size(1)), ending.rows[ending.sums.isfinite()], bonus)
+        self.move(searched, following)
         return None if unmoved else self.trace.parents[-1]
 
-    def _candidates(self, log_probs: Tensor) -> _Candidates:
+    def ranked(self, log_probs: Tensor, discouraged: Tensor | None) -> tuple[Candidates, Candidates]:
+        """What ends (B, <= size), its sum -inf where nothing does; and what may go on (B, <= size)."""
+        return self.split(self._candidates(log_probs, discouraged))
+
+    def split(self, candidates: Candidates) -> tuple[Candidates, Candidates]:
+        """Those that end among the first `size` of `candidates` (B, C); and the first `size` that do not end."""
+        is_end = candidates.tokens == self.symbols.eos
+        ending = candidates.first(self.size)
+        ending = ending._replace(sums=ending.sums.masked_fill(~is_end[:, : self.size], -math.inf))
+        going = candidates._replace(sums=candidates.sums.masked_fill(is_end, -math.inf))
+        return ending, going.at(is_end.byte().sort(dim=1, stable=True).indices[:, : self.size])
+
+    def _candidates(self, log_probs: Tensor, discouraged: Tensor | None) -> Candidates:
         """The best 2 x beam; at most one of a row's ends, so these hold all that finish and all that go on."""
         never = (self.symbols.bos, self.symbols.pad)
-        found, tokens = largest(log_probs[:, : self.symbols.size], self.size + 1 + len(never))  # (N, k)
+        preferred = log_probs if discouraged is None else log_probs - discouraged
+        found, tokens = largest(preferred[:, : self.symbols.size], self.size + 1 + len(never))  # (N, k)
         impossible = (tokens == never[0]) | (tokens == never[1]) | found.isnan()
         sums = (self.sums.view(-1, 1) + found).masked_fill(impossible, -math.inf)
         count, width = self.sums.shape
@@ -150,16 +148,18 @@ class _Beam:
         places = best.indices[:, : 2 * self.size]
         first = torch.arange(count, device=places.device)[:, None] * width
         rows = first + places // tokens.size(1)
-        return _Candidates(best.values[:, : 2 * self.size], rows, tokens.view(count, -1).gather(1, places))
+        tokens = tokens.view(count, -1).gather(1, places)
+        sums = best.values[:, : 2 * self.size]
+        return Candidates(sums if discouraged is None else sums + discouraged[rows, tokens], rows, tokens)
 
-    def _finish(self, candidates: _Candidates, ends: Tensor) -> None:
-        """Store the candidates that `ends` (B, <= size) points at; they are among the first `size`."""
-        sums = candidates.sums[:, : self.size].masked_fill(~ends, -math.inf)
-        scores = sums / self._penalty(len(self.trace.tokens) + 1, self._alpha)
-        sentences = self.sentences[:, None].expand_as(sums)
-        rows = candidates.rows[:, : self.size]
-        self.trace.end(*(x.reshape(-1) for x in (sentences, rows, scores, sums)), truncated=False)
-        self.finished = self.finished + ends.sum(1)
+    def _finish(self, ending: Candidates, bonus: Tensor | None) -> None:
+        """Store the candidates `ending` (B, <= size), but for those whose sum is -inf."""
+        scores = ending.sums / self._penalty(len(self.trace.tokens) + 1, self._alpha)
+        if bonus is not None:
+            scores = scores + bonus[ending.rows]
+        sentences = self.sentences[:, None].expand_as(scores)
+        self.trace.end(*(x.reshape(-1) for x in (sentences, ending.rows, scores, ending.sums)), truncated=False)
+        self.finished = self.finished + ending.sums.isfinite().sum(1)
         self.best = torch.cat([self.best, scores], 1).topk(self.best.size(1)).values
 
     def _done(self, following: Tensor) -> Tensor:
@@ -171,15 +171,17 @@ class _Beam:
         """In which sentences (B,) nothing that goes on can still enter the best."""
         return self.best[:, -1] >= following / self.longest
 
-    def _cut(self, short: Tensor, ended: Tensor) -> None:
+    def cut(self, short: Tensor, ended: Tensor, bonus: Tensor | None) -> None:
         """Store what the sentences `short` (B,) bool were continuing, but for the rows `ended` (E,) that finished."""
         sums = self.sums.masked_fill(~short[:, None], -math.inf).view(-1).index_fill(0, ended, -math.inf)
         scores = sums / self._penalty(max(len(self.trace.tokens), 1), self._alpha)
+        if bonus is not None:
+            scores = scores + bonus
         sentences = self.sentences.repeat_interleave(self.sums.size(1))
         rows = torch.arange(len(sums), device=sums.device)
         self.trace.end(sentences, rows, scores, sums, truncated=True)
 
-    def _move(self, searched: Tensor, following: _Candidates) -> None:
+    def move(self, searched: Tensor, following: Candidates) -> None:
         """Go on with `following` of the sentences `searched` (B',), and forget the others."""
         self.sums = following.sums[searched]
         self.trace.extend(following.tokens[searched].view(-1), following.rows[searched].view(-1), self.sums.view(-1))

@@ -27,14 +27,54 @@ class LengthPenaltyConfig:
             )
 
 
+_BEAMS = ("beam", "diverse", "alternatives")
+_OPTIONS = {
+    "beam_groups": ("diverse",),
+    "diversity_penalty": ("diverse",),
+    "samples": ("sample",),
+    "temperature": ("sample",),
+    "top_k": ("sample",),
+    "top_p": ("sample",),
+    "seed": ("sample",),
+    "coverage_penalty": _BEAMS,
+    "mbr_metric": ("beam", "diverse", "sample"),
+}
+"""Key -> the searches that read it; with another search it must be left out."""
+
+
 @dataclass(frozen=True)
 class DecodeConfig:
     """How a translation is searched for."""
 
-    search: str = option("beam", help="how translations are searched for", choices=("beam",))
-    beam_size: int = option(5, help="hypotheses kept a step; 1 is greedy", ge=1)
+    search: str = option(
+        "beam",
+        help="beam; greedy (always the most probable piece); diverse (groups of a beam that avoid one another's "
+        "pieces); sample; alternatives (the n_best most probable pieces after the line's prefix, completed by beam)",
+        choices=("beam", "greedy", "diverse", "sample", "alternatives"),
+    )
+    beam_size: int = option(5, help="hypotheses kept a step; greedy and sample have no use for it", ge=1)
+    beam_groups: int | None = option(None, help="diverse: groups of the beam; null: beam_size groups of one", ge=1)
+    diversity_penalty: float = option(
+        0.5, help="diverse: taken from a piece's log-probability for each hypothesis that just took it", ge=0
+    )
+    samples: int = option(1, help="sample: draws a line, of which the n_best of highest score are returned", ge=1)
+    temperature: float = option(1.0, help="sample: below 1 the probable pieces get more probable", gt=0)
+    top_k: int | None = option(None, help="sample: only from so many most probable pieces; null: all", ge=1)
+    top_p: float = option(1.0, help="sample: only from the most probable pieces with so much mass", gt=0, le=1)
+    seed: int = option(1, help="sample: draws are a function of the seed, the line's number and the draw's", ge=0)
     length_penalty: LengthPenaltyConfig = field(default_factory=LengthPenaltyConfig)
+    coverage_penalty: float = option(
+        0.0,
+        help="beta of Wu et al. 2016, section 7: favours hypotheses that attended to all of the source; 0: none",
+        ge=0,
+    )
     n_best: int = option(1, help="translations returned a line", ge=1)
+    mbr_metric: str | None = option(
+        None,
+        help="minimum Bayes risk: rank all hypotheses of the beam, or all samples, by how well they score under this "
+        "metric with the others as references; null: by log-probability and length penalty",
+        choices=("bleu", "chrf", "chrf++", "ter"),
+    )
     min_length: int = option(0, help="fewest pieces of a translation, unless max_length is below", ge=0)
     min_length_ratio: float = option(0.0, help="and fewest as a multiple of the source pieces", ge=0)
     max_length: int | None = option(None, help="most pieces of a translation; null: only the ratio limits", ge=1)
@@ -61,8 +101,14 @@ class DecodeConfig:
     batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
 
     def __post_init__(self) -> None:
-        if self.n_best > self.beam_size:
-            raise ConfigError(f"decode.n_best ({self.n_best}) must not be above decode.beam_size ({self.beam_size}).")
+        self._check_options()
+        most, key = self._most()
+        if most is not None and self.n_best > most:
+            raise ConfigError(f"decode.n_best ({self.n_best}) must not be above {key} ({most}).")
+        if self.beam_size % self.group_size:
+            raise ConfigError(
+                f"decode.beam_groups ({self.beam_groups}) must divide decode.beam_size ({self.beam_size})."
+            )
         if self.max_length is not None and self.min_length > self.max_length:
             raise ConfigError(
                 f"decode.min_length ({self.min_length}) must not be above decode.max_length ({self.max_length})."
@@ -72,6 +118,33 @@ class DecodeConfig:
                 f"decode.min_length_ratio ({self.min_length_ratio:g}) must not be above decode.max_length_ratio "
                 f"({self.max_length_ratio:g})."
             )
+
+    def _check_options(self) -> None:
+        for name, searches in _OPTIONS.items():
+            if self.search not in searches and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise ConfigError(
+                    f"decode.{name} {getattr(self, name)} belongs to decode.search {' or '.join(searches)}, but the "
+                    f"search is {self.search}: choose that search, or leave decode.{name} out."
+                )
+
+    def _most(self) -> tuple[int | None, str]:
+        """How many translations there can be, and the key that says so."""
+        if self.search == "alternatives":
+            return None, ""
+        if self.search == "greedy":
+            return 1, "1, the only translation of decode.search greedy"
+        return (self.samples, "decode.samples") if self.search == "sample" else (self.beam_size, "decode.beam_size")
+
+    @property
+    def group_size(self) -> int:
+        """Hypotheses of each group of the beam."""
+        return max(self.beam_size // (self.beam_groups or self.beam_size), 1)
+
+    @property
+    def candidates(self) -> int:
+        """Hypotheses to ask a search for: more than `n_best` where they are ranked anew, or may spell one text."""
+        most, _ = self._most()
+        return self.n_best if most is None or (self.n_best == 1 and self.mbr_metric is None) else most
 
     def shortest(self, source_pieces: int) -> int:
         """Fewest pieces of a translation of a source of `source_pieces`, the end mark not counted."""

@@ -55,6 +55,17 @@ class GuidedState(Generic[StateT]):
     inner: StateT
     read: Read
 
+    @classmethod
+    def start(cls, state: StateT, asked: Asked) -> GuidedState[StateT]:
+        """Of `state`, one row a line, that has read nothing."""
+        return cls(state, Read.start(len(asked.lines), asked.limits.device))
+
+    @property
+    def attention(self) -> Tensor | None:
+        """The model's; see `mt.seq2seq.Attentive`."""
+        attention: Tensor | None = getattr(self.inner, "attention", None)
+        return attention
+
     def select(self, rows: Tensor) -> GuidedState[StateT]:
         """Keep `rows` (N',), in that order."""
         return GuidedState(self.inner.select(rows), self.read.select(rows))
@@ -74,19 +85,32 @@ def guided(core: Search) -> Search:
         lines = lines or [LineOptions(number) for number in range(len(limits))]
         if not any(_wishes(line) for line in lines) and not _penalises(config):
             return core(step, state, limits, symbols, config, lines)
+        asked = Asked(config, symbols, lines, limits)
         most = limits.tolist()
-        possible = [row for row, line in enumerate(lines) if impossible(line, most[row], symbols) is None]
-        rows = torch.tensor(possible, dtype=torch.int64, device=limits.device)
-        asked = Asked(config, symbols, [lines[row] for row in possible], limits.device)
-        inner = GuidedState(state.select(rows), Read.start(len(rows), limits.device))
-        hypotheses = core(_guided_step(step, asked), inner, limits[rows], symbols, config, asked.lines)
+        possible = [row for row, line in enumerate(lines) if impossible(line, most[row], symbols, config) is None]
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        for row, of_line in zip(possible, hypotheses, strict=True):
-            own = [unpenalised(one, config, lines[row].prefix) for one in of_line]
-            found[row] = [one for one in own if fulfils(one.tokens, lines[row])]
+        for required in (False, True):  # phrases make a search wider: lines without any do not pay for it
+            rows = [row for row in possible if bool(lines[row].required) is required]
+            for row, of_line in zip(rows, _search_rows(core, step, state, asked, rows), strict=True):
+                found[row] = of_line
         return found
 
     return search
+
+
+def _search_rows(
+    core: Search, step: Step[StateT], state: StateT, asked: Asked, rows: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """What is found for the lines `rows` of those that are asked for."""
+    if not rows:
+        return []
+    asked = asked.of(rows)
+    guiding = GuidedState.start(state.select(torch.tensor(rows, device=asked.limits.device)), asked)
+    found = core(guided_step(step, asked), guiding, asked.limits, asked.symbols, asked.config, asked.lines)
+    return [
+        [unpenalised(one, asked.config, line.prefix) for one in of_line if fulfils(one.tokens, line)]
+        for line, of_line in zip(asked.lines, found, strict=True)
+    ]
 
 
 def _wishes(line: LineOptions) -> bool:
@@ -97,9 +121,10 @@ def _penalises(config: DecodeConfig) -> bool:
     return config.repetition_penalty != 1 or config.no_repeat_ngram_size is not None
 
 
-def _guided_step(step: Step[StateT], asked: Asked) -> Step[GuidedState[StateT]]:
+def guided_step(step: Step[StateT], asked: Asked) -> Step[GuidedState[StateT]]:
+    """`step`, with its log-probabilities changed by what is asked."""
     processors = [processor for make in PROCESSORS.values() if (processor := make(asked)) is not None]
-    prefix = Prefix.of(asked.lines, asked.device)
+    prefix = Prefix.of(asked)
 
     def guided_step(tokens: Tensor, state: GuidedState[StateT]) -> tuple[Tensor, GuidedState[StateT]]:
         log_probs, inner = step(tokens, state.inner)

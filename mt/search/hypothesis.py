@@ -33,3 +33,5 @@ class Hypothesis:
     """It has no end mark: the length limit came first, or no token had any probability left."""
     token_log_probs: tuple[float, ...] = ()
     """Natural log-probability of each of `tokens`, and of the end mark unless `truncated`."""
+    count: int = 1
+    """How often it was drawn, by a search that samples."""

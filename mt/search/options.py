@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Symbols
-
-Phrase = tuple[int, ...]
-"""A sequence of ids of the target vocabulary, without bos and eos."""
+from mt.search.phrases import Phrase, Phrases, holds
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,13 @@ class LineOptions:
     """None occurs in the translation."""
 
 
-def impossible(line: LineOptions, limit: int, symbols: Symbols) -> str | None:
+def impossible(line: LineOptions, limit: int, symbols: Symbols, config: DecodeConfig) -> str | None:
     """Why no translation of at most `limit` tokens is what `line` wishes, as part of a sentence; None if one may be.
 
     For such a line, and for one whose search fails because of its wishes, a search returns no hypothesis.
     """
+    if line.required and config.search == "sample":
+        return "decode.search sample cannot require phrases; beam, greedy, diverse and alternatives can"
     specials = {symbols.bos, symbols.eos, symbols.pad}
     wishes = {"prefix": (line.prefix,), "required phrase": line.required, "forbidden phrase": line.forbidden}
     for name, phrases in wishes.items():
@@ -47,19 +48,22 @@ def impossible(line: LineOptions, limit: int, symbols: Symbols) -> str | None:
                 return f"a {name} is empty"
             if specials & set(phrase) or any(not 0 <= token < symbols.size for token in phrase):
                 return f"the {name} holds a token that is never generated"
-    longest = max((len(phrase) for phrase in (line.prefix, *line.required)), default=0)
-    if max(longest, line.min_length) > limit:
-        return f"it needs {max(longest, line.min_length)} pieces and the limit is {limit}"
+    needed = max(line.min_length, _needed(line))
+    if needed > limit:
+        return f"it needs {needed} pieces and the limit is {limit}"
     for name in ("prefix", "required phrase"):
         if any(holds(phrase, forbidden) for phrase in wishes[name] for forbidden in line.forbidden):
             return f"the {name} holds a forbidden phrase"
     return None
 
 
-def holds(tokens: Sequence[int], phrase: Phrase) -> bool:
-    """Whether `phrase` occurs in `tokens`."""
-    size = len(phrase)
-    return any(tuple(tokens[start : start + size]) == phrase for start in range(len(tokens) - size + 1))
+def _needed(line: LineOptions) -> int:
+    """Fewest tokens of a translation with the prefix and the required phrases."""
+    phrases = Phrases(line.required)
+    progress = phrases.start
+    for token in line.prefix:
+        progress = phrases.after(progress, token)
+    return len(line.prefix) + phrases.need(progress)
 
 
 def fulfils(tokens: Sequence[int], line: LineOptions) -> bool:

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions, Phrase
+from mt.search.options import LineOptions
+from mt.search.phrases import Phrase
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,12 @@ class Asked:
     config: DecodeConfig
     symbols: Symbols
     lines: Sequence[LineOptions]
-    device: torch.device
+    limits: Tensor
+    """(B,) int64, on the device of the search."""
+
+    def of(self, rows: Sequence[int]) -> Asked:
+        """The lines `rows` alone."""
+        return replace(self, lines=[self.lines[row] for row in rows], limits=self.limits[list(rows)])
 
 
 Maker = Callable[[Asked], "Processor | None"]
@@ -96,13 +102,13 @@ def min_length(asked: Asked) -> Processor | None:
     longest = max((line.min_length for line in asked.lines), default=0)
     if longest == 0:
         return None
-    fewest = torch.tensor([line.min_length for line in asked.lines], device=asked.device)
+    fewest = torch.tensor([line.min_length for line in asked.lines], device=asked.limits.device)
 
     def process(log_probs: Tensor, read: Read) -> Tensor:
         if read.length >= longest:
             return log_probs
         early = fewest[read.lines] > read.length
-        end = torch.arange(log_probs.size(1), device=asked.device) == asked.symbols.eos
+        end = torch.arange(log_probs.size(1), device=asked.limits.device) == asked.symbols.eos
         return log_probs.masked_fill(early[:, None] & end, -math.inf)
 
     return process
@@ -133,9 +139,9 @@ def forbidden(asked: Asked) -> Processor | None:
     )
     if not phrases:
         return None
-    heads = [torch.tensor(phrase[:-1], dtype=torch.int64, device=asked.device) for phrase in phrases]
+    heads = [torch.tensor(phrase[:-1], dtype=torch.int64, device=asked.limits.device) for phrase in phrases]
     wanted = [[phrase in line.forbidden for line in asked.lines] for phrase in phrases]
-    asking = torch.tensor(wanted, device=asked.device)  # (phrases, B)
+    asking = torch.tensor(wanted, device=asked.limits.device)  # (phrases, B)
 
     def process(log_probs: Tensor, read: Read) -> Tensor:
         for phrase, head, lines in zip(phrases, heads, asking, strict=True):
@@ -173,13 +179,14 @@ class Prefix:
     """(B,)"""
 
     @classmethod
-    def of(cls, lines: Sequence[LineOptions], device: torch.device) -> Prefix | None:
+    def of(cls, asked: Asked) -> Prefix | None:
         """None where no line has one."""
-        longest = max((len(line.prefix) for line in lines), default=0)
+        longest = max((len(line.prefix) for line in asked.lines), default=0)
         if longest == 0:
             return None
-        rows = [[*line.prefix, *[0] * (longest - len(line.prefix))] for line in lines]
-        lengths = [len(line.prefix) for line in lines]
+        device = asked.limits.device
+        rows = [[*line.prefix, *[0] * (longest - len(line.prefix))] for line in asked.lines]
+        lengths = [len(line.prefix) for line in asked.lines]
         return cls(torch.tensor(rows, device=device), torch.tensor(lengths, device=device))
 
     def force(self, own: Tensor, changed: Tensor, read: Read) -> Tensor:

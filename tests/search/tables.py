@@ -6,12 +6,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
 from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.options import LineOptions, fulfils
 from mt.search.penalties import PENALTIES
 from mt.search.searches import SEARCHES
 
@@ -91,25 +93,46 @@ class RandomModel(Table):
     def __init__(self, seed: int, words: int, sentences: int = 1, eos_bias: float = 0.0) -> None:
         super().__init__(*({"": {f"w{i}": 1.0 for i in range(words)}} for _ in range(sentences)))
         self.seed, self.eos_bias = seed, eos_bias
+        self.known: dict[tuple[int, ...], Tensor] = {}
 
     def row(self, sentence: int, prefix: tuple[int, ...]) -> Tensor:
+        key = (sentence, *prefix)
+        if key not in self.known:
+            self.known[key] = self.drawn(sentence, prefix)
+        return self.known[key]
+
+    def drawn(self, sentence: int, prefix: tuple[int, ...]) -> Tensor:
         place = hash((self.seed, sentence, *prefix)) % 2**62
         logits = torch.randn(self.rows, generator=torch.Generator().manual_seed(place)) * 2
         logits[self.symbols.eos] += self.eos_bias
         return logits.log_softmax(0)
 
 
-def config(beam_size: int = 4, n_best: int = 1, kind: str = "average", alpha: float = 1.0) -> DecodeConfig:
-    """A penalty of kind none takes no alpha."""
+def config(
+    beam_size: int = 4,
+    n_best: int = 1,
+    kind: str = "average",
+    alpha: float = 1.0,
+    search: str = "beam",
+    **options: Any,
+) -> DecodeConfig:
+    """Settings of any search that returns up to `n_best`; a penalty of kind none takes no alpha."""
     penalty = LengthPenaltyConfig(kind) if kind == "none" else LengthPenaltyConfig(kind, alpha)
-    return DecodeConfig(beam_size=beam_size, n_best=n_best, length_penalty=penalty)
+    own: dict[str, Any] = {"sample": {"samples": beam_size}, "greedy": {"n_best": 1}}.get(search, {})
+    settings = {"beam_size": beam_size, "n_best": n_best, "length_penalty": penalty, **own, **options}
+    return DecodeConfig(search=search, **settings)
 
 
 def search(
-    model: Table, options: DecodeConfig, limits: Sequence[int], sentences: Sequence[int] | None = None
+    model: Table,
+    options: DecodeConfig,
+    limits: Sequence[int],
+    sentences: Sequence[int] | None = None,
+    lines: Sequence[LineOptions] = (),
 ) -> list[list[Hypothesis]]:
+    """With `sentences` these alone, each with its own of `lines`."""
     state = model.start(*(range(len(limits)) if sentences is None else sentences))
-    return SEARCHES[options.search](model.step, state, torch.tensor(limits), model.symbols, options)
+    return SEARCHES[options.search](model.step, state, torch.tensor(limits), model.symbols, options, lines)
 
 
 def greedy(model: Table, sentence: int, limit: int) -> tuple[tuple[int, ...], float, bool]:
@@ -117,7 +140,7 @@ def greedy(model: Table, sentence: int, limit: int) -> tuple[tuple[int, ...], fl
     prefix: tuple[int, ...] = (model.symbols.bos,)
     log_prob = 0.0
     while True:
-        row = model.row(sentence, prefix)
+        row = model.row(sentence, prefix).clone()
         row[[model.symbols.bos, model.symbols.pad]] = -math.inf
         token = int(row[: model.symbols.size].argmax())
         if token == model.symbols.eos:
@@ -127,16 +150,38 @@ def greedy(model: Table, sentence: int, limit: int) -> tuple[tuple[int, ...], fl
         prefix, log_prob = (*prefix, token), log_prob + float(row[token])
 
 
-def brute_force(model: Table, sentence: int, limit: int, options: DecodeConfig) -> list[tuple[tuple[int, ...], float]]:
-    """All finished targets of at most `limit` pieces with their scores, best first."""
-    symbols, penalty = model.symbols, options.length_penalty
+def forced(model: Table, sentence: int, tokens: Sequence[int], truncated: bool = False) -> list[float]:
+    """The model's log-probability of each token of a target, and of its end mark unless it is `truncated`."""
+    target = [*tokens, *[model.symbols.eos] * (not truncated)]
+    rows = [model.row(sentence, (model.symbols.bos, *target[:place])) for place in range(len(target))]
+    return [float(row[token]) for row, token in zip(rows, target, strict=True)]
+
+
+def allowed(tokens: Sequence[int], line: LineOptions, options: DecodeConfig) -> bool:
+    """Whether a finished target is what the line wishes and what the settings allow."""
+    size, start = options.no_repeat_ngram_size, len(line.prefix)
+    grams = [tuple(tokens[end - size : end]) for end in range(size, len(tokens) + 1)] if size else []
+    repeats = [place for place, gram in enumerate(grams) if gram in grams[:place] and place + (size or 0) > start]
+    return fulfils(tokens, line) and len(tokens) >= line.min_length and not repeats
+
+
+def penalised(log_probs: Sequence[float], tokens: Sequence[int], fixed: int, options: DecodeConfig) -> float:
+    """The sum with the repetition penalty, from which the `fixed` first tokens are free."""
+    again = [place >= fixed and token in tokens[:place] for place, token in enumerate(tokens)]
+    penalties = [options.repetition_penalty if repeated else 1.0 for repeated in (*again, False)]
+    return sum(log_prob * penalty for log_prob, penalty in zip(log_probs, penalties, strict=False))
+
+
+def brute_force(
+    model: Table, sentence: int, limit: int, options: DecodeConfig, line: LineOptions | None = None
+) -> list[tuple[tuple[int, ...], float]]:
+    """All finished targets of at most `limit` pieces that the line and the settings allow, with scores, best first."""
+    symbols, penalty, line = model.symbols, options.length_penalty, line or LineOptions()
     pieces = [token for token in range(symbols.size) if token not in (symbols.bos, symbols.eos, symbols.pad)]
     found = []
     for length in range(limit + 1):
         for tokens in itertools.product(pieces, repeat=length):
-            target = (*tokens, symbols.eos)
-            prefixes = [(symbols.bos, *target[:place]) for place in range(length + 1)]
-            log_prob = sum(float(model.row(sentence, p)[t]) for p, t in zip(prefixes, target, strict=True))
-            if log_prob > -math.inf:
-                found.append((tokens, log_prob / PENALTIES[penalty.kind](length + 1, penalty.alpha)))
+            total = penalised(forced(model, sentence, tokens), tokens, len(line.prefix), options)
+            if total > -math.inf and allowed(tokens, line, options):
+                found.append((tokens, total / PENALTIES[penalty.kind](length + 1, penalty.alpha)))
     return sorted(found, key=lambda item: -item[1])

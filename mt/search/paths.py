@@ -1,0 +1,150 @@
+"""Searches that follow each row along one path: greedy, and sampling.
+
+Letters: N paths still followed, V entries of the vocabulary. A path ends at its end mark; it is cut where its limit is
+reached or no token has any probability left. It then leaves the state at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mt.search.beam import largest
+from mt.search.beams import beam_search
+from mt.search.config import DecodeConfig
+from mt.search.hypothesis import Hypothesis, Symbols
+from mt.search.options import LineOptions
+from mt.search.penalties import PENALTIES
+from mt.search.trace import Trace
+from mt.seq2seq import StateT, Step
+
+Choose = Callable[[Tensor, Tensor, int], Tensor]
+"""log-probabilities (N, V), which paths these are (N,), tokens generated before -> the next tokens (N,)."""
+
+
+def greedy_search(
+    step: Step[StateT],
+    state: StateT,
+    limits: Tensor,
+    symbols: Symbols,
+    config: DecodeConfig,
+    lines: Sequence[LineOptions] = (),
+) -> list[list[Hypothesis]]:
+    """The most probable token at each step, of equals the lowest.
+
+    Where a line requires phrases it is a beam of one for each number of tokens still missing (mt/search/grid.py).
+    """
+    if any(line.required for line in lines):
+        return beam_search(step, state, limits, symbols, replace(config, beam_size=1), lines)
+    trace = _follow(step, state, limits, symbols, config, lambda log_probs, _paths, _length: log_probs.argmax(1))
+    return trace.best(len(limits), 1)
+
+
+def sampling_search(
+    step: Step[StateT],
+    state: StateT,
+    limits: Tensor,
+    symbols: Symbols,
+    config: DecodeConfig,
+    lines: Sequence[LineOptions] = (),
+) -> list[list[Hypothesis]]:
+    """`config.samples` draws of each line; each different one once, with its count, in falling score.
+
+    Each step draws by one number of a sequence that is a function of (seed, line's number, sample) alone.
+    """
+    lines = lines or [LineOptions(number) for number in range(len(limits))]
+    rows = torch.arange(len(limits), device=limits.device).repeat_interleave(config.samples)
+    each = limits[rows]
+    noise = _noise(lines, config, limits.tolist()).to(limits.device)
+
+    def choose(log_probs: Tensor, paths: Tensor, length: int) -> Tensor:
+        return draw(log_probs, noise[paths, length], config)
+
+    trace = _follow(step, state.select(rows), each, symbols, config, choose, rows)
+    return [_different(drawn)[: config.n_best] for drawn in trace.best(len(limits), config.samples)]
+
+
+def _noise(lines: Sequence[LineOptions], config: DecodeConfig, limits: Sequence[int]) -> Tensor:
+    """Numbers in [0, 1) (lines x samples, longest limit + 1) float64."""
+    numbers = np.zeros((len(lines) * config.samples, max(limits, default=0) + 1))
+    for row in range(len(numbers)):
+        line = lines[row // config.samples]
+        seed = config.seed if line.seed is None else line.seed
+        generator = np.random.default_rng([seed, line.number, row % config.samples])
+        length = limits[row // config.samples] + 1
+        numbers[row, :length] = generator.random(length)
+    return torch.from_numpy(numbers)
+
+
+def draw(log_probs: Tensor, noise: Tensor, config: DecodeConfig) -> Tensor:
+    """A token (N,) of each row of `log_probs` (N, V), by a number in [0, 1) of `noise` (N,) float64.
+
+    From p^(1 / temperature), renormalised over the `top_k` most probable tokens (Fan et al. 2018, section 5), and over
+    the fewest of these that hold `top_p` of their mass (Holtzman et al. 2020, section 3.1), by inverting its sum.
+    """
+    values, tokens = log_probs, None
+    if config.top_k is not None:
+        values, tokens = largest(values, config.top_k)
+    dead = values.amax(1, keepdim=True).isneginf()
+    shares = (values.double() / config.temperature).masked_fill(dead, 0).softmax(1)
+    if config.top_p < 1:
+        falling, order = shares.sort(dim=1, descending=True, stable=True)
+        beyond = falling.cumsum(1) - falling >= config.top_p
+        shares = shares.masked_fill(torch.zeros_like(beyond).scatter(1, order, beyond), 0)
+    total = shares.cumsum(1)
+    place = torch.searchsorted(total, noise[:, None] * total[:, -1:], right=True).clamp(max=values.size(1) - 1)
+    return (place if tokens is None else tokens.gather(1, place)).squeeze(1)
+
+
+def _different(drawn: Sequence[Hypothesis]) -> list[Hypothesis]:
+    counts = Counter((one.tokens, one.truncated) for one in drawn)
+    first = {(one.tokens, one.truncated): one for one in reversed(drawn)}
+    return [replace(first[key], count=count) for key, count in counts.items()]
+
+
+def _follow(
+    step: Step[StateT],
+    state: StateT,
+    limits: Tensor,
+    symbols: Symbols,
+    config: DecodeConfig,
+    choose: Choose,
+    lines: Tensor | None = None,
+) -> Trace:
+    """Follow the rows of `state` to their ends; `limits` (N,), and `lines` (N,): of which line each row is a path."""
+    trace, penalty = Trace(), PENALTIES[config.length_penalty.kind]
+    paths = torch.arange(len(limits), device=limits.device)
+    lines = paths if lines is None else lines
+    tokens, sums = torch.full_like(paths, symbols.bos), torch.zeros(len(paths), device=limits.device)
+    while len(paths):
+        log_probs, state = step(tokens, state)
+        length = len(trace.tokens)
+        log_probs = _allowed(log_probs, symbols)
+        tokens = choose(log_probs, paths, length)
+        after = sums + log_probs.gather(1, tokens[:, None]).squeeze(1)
+        ends = (tokens == symbols.eos) & after.isfinite()
+        cut = ~ends & ((limits[paths] <= length) | after.isneginf())
+        for rows, total, longer, truncated in ((ends, after, 1, False), (cut, sums, 0, True)):
+            where = rows.nonzero().squeeze(1)
+            scores = total[where] / penalty(max(length + longer, 1), config.length_penalty.alpha)
+            trace.end(lines[paths[where]], where, scores, total[where], truncated=truncated)
+        going = (~ends & ~cut).nonzero().squeeze(1)
+        if len(going) < len(paths):
+            tokens, after, paths = tokens[going], after[going], paths[going]
+            state = state.select(going) if len(going) else state
+        sums = after
+        trace.extend(tokens, going, sums)
+    return trace
+
+
+def _allowed(log_probs: Tensor, symbols: Symbols) -> Tensor:
+    """`log_probs` (N, V) of the entries of the vocabulary that may be generated; bos and pad never are."""
+    log_probs = log_probs[:, : symbols.size]
+    never = torch.tensor([symbols.bos, symbols.pad], device=log_probs.device)
+    return log_probs.masked_fill(log_probs.isnan(), -math.inf).index_fill(1, never, -math.inf)
