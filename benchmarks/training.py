@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.peers.protocol import Batch, Shape, write_task
 from mt.data.store import Store
-from mt.data.training_data import TrainingData
+from mt.data.training_data import Elsewhere, TrainingData
 from mt.events import finish
 from mt.prepare import prepare
 from mt.recipe import load_recipe
@@ -134,6 +134,7 @@ def make_batches(src: Path, tgt: Path, folder: Path, vocab_size: int, budget: in
         return [
             Batch(batch.src.numpy(), torch.cat([batch.tgt_in[:, :1], batch.tgt_out], 1).numpy())
             for batch in islice(data.epoch(0), count)
+            if not isinstance(batch, Elsewhere)
         ]
 
 

@@ -15,7 +15,7 @@ import click
 
 from cli.codes import BROKEN_PIPE, INTERRUPTED
 from mt import __version__
-from mt.errors import MtError
+from mt.errors import EchoError, MtError
 
 # A command is the function of its own name in cli/NAME.py; adding one is that file and a line here.
 COMMANDS = {
@@ -135,6 +135,8 @@ def _guarded(arguments: list[str]) -> int:
         return _fail([f"{error.format_message().rstrip('.')}{hint}."])
     except click.ClickException as error:
         return _fail([error.format_message()])
+    except EchoError as error:
+        return _fail([], error.exit_code)
     except MtError as error:
         return _fail([str(error)], error.exit_code)
     except (KeyboardInterrupt, click.Abort):

@@ -8,6 +8,7 @@ import click
 
 from cli import options
 from cli.draw import draw
+from cli.together import together
 from cli.training import stoppable, training_lines
 
 
@@ -40,11 +41,10 @@ def train(
 
         show(loaded)
         return 0
-    from mt.device import pick_device
     from mt.train import train as train_model
 
-    with stoppable() as signals:
-        work = train_model(loaded, draw(pick_device(device, threads)), signals.request, overwrite)
-        report = draw(work, training_lines())
-    click.echo(f"{loaded.model_dir}: {report.reason}, update {report.state.update}")
+    with stoppable() as signals, together(device, threads) as (group, chosen):
+        report = draw(train_model(loaded, chosen, signals.request, overwrite, group), training_lines())
+        if group.leads:
+            click.echo(f"{loaded.model_dir}: {report.reason}, update {report.state.update}")
     return 0 if report.finished else signals.exit_code

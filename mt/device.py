@@ -11,8 +11,12 @@ from mt.errors import ConfigError
 from mt.events import Event, Notice
 
 
-def pick_device(name: str = "auto", threads: int | None = None) -> Generator[Event, None, torch.device]:
+def pick_device(
+    name: str = "auto", threads: int | None = None, process: int | None = None
+) -> Generator[Event, None, torch.device]:
     """The device called `auto`, `cpu`, `cuda` or `cuda:N`, with a notice that names it; sets the CPU threads if given.
+
+    `process` is the number of this one among those on this machine that train together: each has a device of its own.
 
     Raises:
         ConfigError: another name, or a CUDA device that is not there. Only `auto` falls back to the CPU.
@@ -26,7 +30,12 @@ def pick_device(name: str = "auto", threads: int | None = None) -> Generator[Eve
         reason = ": no CUDA device was found" if name == "auto" else ""
         yield Notice(f"Device: CPU, {_count(torch.get_num_threads(), 'thread')}{reason}.")
         return torch.device("cpu")
-    number = int(name.partition(":")[2] or 0)
+    number = int(name.partition(":")[2] or process or 0)
+    if process is not None and (":" in name or number >= found):
+        raise ConfigError(
+            f"--device {name}: process {process} of this machine needs a CUDA device of its own, and there "
+            f"{'is' if found == 1 else 'are'} {found}; use --device cuda, and as many processes as devices."
+        )
     if number >= found:
         raise ConfigError(f"--device {name}: {_absence(found)}; use --device cpu or --device auto.")
     yield Notice(f"Device: cuda:{number}, {torch.cuda.get_device_name(number)}.")

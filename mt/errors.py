@@ -30,6 +30,10 @@ class RunError(MtError):
     """A run folder is wrong, in use, or does not fit what is asked of it."""
 
 
+class EchoError(MtError):
+    """Another process of the same work failed and has said why: there is nothing to add."""
+
+
 class MissingExtraError(MtError):
     """An optional dependency is not installed."""
 

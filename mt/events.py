@@ -38,6 +38,13 @@ class Notice(Event):
 Result = TypeVar("Result")
 
 
+def silent(work: Generator[Event, None, Result]) -> Generator[Event, None, Result]:
+    """The same work without a word."""
+    result = finish(work)
+    yield from ()
+    return result
+
+
 def finish(work: Generator[Event, None, Result], watch: Callable[[Event], object] | None = None) -> Result:
     """Run `work` to its end, show each event to `watch`, and return the work's result."""
     while True:

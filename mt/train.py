@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,12 +19,13 @@ from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import TrainingData, over_budget
 from mt.errors import RunError, plural
-from mt.events import Event, Notice, Progress
+from mt.events import Event, Notice, Progress, silent
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.distributed import ALONE, Group
 from mt.training.ema import Ema
 from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.final import DESCRIPTION, write_final
@@ -32,9 +33,11 @@ from mt.training.log import EventLog
 from mt.training.loop import Trainer
 from mt.training.meter import Meter, expected_updates
 from mt.training.noise import Noise
+from mt.training.parallel import spread
 from mt.training.precision import Precision
-from mt.training.resume import check_corpus, check_resume
+from mt.training.resume import check_corpus, check_ranks, check_resume
 from mt.training.run_folder import LOG, clear, locked
+from mt.training.shared_checkpoints import SharedCheckpoints
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState, due
 from mt.training.stop import StopRequest
@@ -59,14 +62,16 @@ def train(
     device: torch.device | str = "cpu",
     should_stop: Callable[[], bool] = lambda: False,
     overwrite: bool = False,
+    group: Group = ALONE,
 ) -> Generator[Event, None, TrainReport]:
     """Train the recipe's model, or go on with a training that stopped.
 
-    Yields `Trained`, `Validated`, `Saved`, `Stopped`, `Progress` and `Notice`.
+    Yields `Trained`, `Validated`, `Saved`, `Stopped`, `Progress` and `Notice`; nothing on ranks that do not lead.
 
     Args:
-        should_stop: asked after each update; True saves a checkpoint and ends.
+        should_stop: asked after each update; True, on any rank, saves a checkpoint and ends.
         overwrite: begin anew where the run folder holds another training.
+        group: the processes that train together; all call this.
 
     Raises:
         ConfigError, DataError: recipe or prepared corpus are wrong.
@@ -75,12 +80,27 @@ def train(
     check_recipe(recipe, "train")
     store = Store.open(recipe.data_dir)
     keep_freed_memory()
+    stop = should_stop if isinstance(should_stop, StopRequest) else StopRequest(should_stop)
+
+    def build() -> Trainer:
+        trainer = build_trainer(recipe, store, torch.device(device), group)
+        trainer.stop = stop
+        return trainer
+
+    work = _lead(recipe, store, build, overwrite) if group.leads else silent(_follow(build))
+    report = yield from work
+    return report
+
+
+def _lead(
+    recipe: Recipe, store: Store, build: Callable[[], Trainer], overwrite: bool
+) -> Generator[Event, None, TrainReport]:
+    """Train, and do all that is done once: only rank 0 writes in the run folder."""
     with locked(recipe.model_dir):
         if overwrite:
             clear(recipe.model_dir)
         yield from _check_run(recipe)
-        trainer = build_trainer(recipe, store, torch.device(device))
-        trainer.stop = should_stop if isinstance(should_stop, StopRequest) else StopRequest(should_stop)
+        trainer = build()
         yield from _resume(trainer)
         # Only now: a training that is refused must not change what the model in the folder is read with.
         store.tokenizers.save(recipe.model_dir / "tokenizer")
@@ -93,11 +113,22 @@ def train(
     return TrainReport(trainer.state, stopped.reason, stopped.finished, final)
 
 
+def _follow(build: Callable[[], Trainer]) -> Generator[Event, None, TrainReport]:
+    """Take part in the training that rank 0 leads."""
+    trainer = build()
+    yield from _resume(trainer)
+    with closing(trainer.data):
+        stopped = yield from trainer.run()
+    return TrainReport(trainer.state, stopped.reason, stopped.finished, [])
+
+
 def _description(recipe: Recipe, trainer: Trainer) -> str:
+    size = trainer.group.size
+    ranks = f", {size} processes, train.sharding {recipe.train.sharding}" if size > 1 else ""
     parameters, pairs = sum(parameter.numel() for parameter in trainer.updater.model.parameters()), len(trainer.data)
     return (
         f"Training {recipe.name}: {parameters:,} parameters, {pairs:,} {plural(pairs, 'pair')}, "
-        f"{trainer.updater.precision.name} products, seed {recipe.seed}."
+        f"{trainer.updater.precision.name} products, seed {recipe.seed}{ranks}."
     )
 
 
@@ -109,23 +140,34 @@ def _long_pairs(store: Store, budget: int) -> Generator[Event, None, None]:
         )
 
 
-def build_trainer(recipe: Recipe, store: Store, device: torch.device) -> Trainer:
+def build_trainer(recipe: Recipe, store: Store, device: torch.device, group: Group = ALONE) -> Trainer:
     """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
     torch.manual_seed(recipe.seed)
     tokenizers = store.tokenizers
     model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad).to(device)
+    objective = OBJECTIVES[recipe.train.objective](recipe.train)
+    layout = spread(model, partial(objective, model), group, recipe.train.sharding)
     optimizer = recipe.train.optimizer.build(model.parameters())
-    loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
     noise = Noise.on(device, recipe.seed)
+    scored = layout.validated
+    loss = partial(objective, scored)
     return Trainer(
-        updater=Updater(model, loss, optimizer, precision, noise, recipe.train.clip_norm),
+        updater=Updater(model, layout, optimizer, precision, noise, recipe.train.clip_norm, group),
         schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps, recipe.model.dim),
-        data=TrainingData(store.split("train"), tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed),
-        validate=Validation(recipe, store, model, loss, precision) if recipe.data.valid else None,
-        checkpoints=Checkpoints(recipe.model_dir),
+        data=TrainingData(
+            store.split("train"),
+            tokenizers,
+            recipe.tokenizer,
+            recipe.train.batch_tokens,
+            recipe.seed,
+            rank=group.rank,
+            ranks=group.size,
+        ),
+        validate=Validation(recipe, store, scored, loss, precision, group) if recipe.data.valid else None,
+        checkpoints=SharedCheckpoints(recipe.model_dir, group),
         config=recipe.train,
-        state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"]),
+        state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"], ranks=group.size),
         ema=Ema(model, recipe.train.ema) if recipe.train.ema is not None else None,
     )
 
@@ -155,7 +197,10 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
         check_corpus(trainer.checkpoints.run, checkpoint.state.data, trainer.state.data)
         file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
         updater = trainer.updater
-        trainer.state = restore(checkpoint, updater.model, updater.optimizer, file, trainer.ema)
+        state = restore(checkpoint, updater.model, updater.optimizer, file, trainer.ema)
+        if changed := check_ranks(state.ranks, trainer.group.size, trainer.config.accumulate):
+            yield Notice(changed)
+        trainer.state = replace(state, ranks=trainer.group.size)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
@@ -17,6 +18,7 @@ from mt.objectives.cross_entropy import Loss
 from mt.recipe import Recipe
 from mt.scoring.metrics import Scorer
 from mt.text.files import write_text
+from mt.training.distributed import ALONE, Group
 from mt.training.precision import Precision
 from mt.translate import Translator
 
@@ -25,17 +27,27 @@ WINDOW = 256
 """Lines translated between two signs of life: a model that has not learnt to end takes its time for each."""
 FOLDER = "validations"
 
+Part = TypeVar("Part")
+
 
 class Validation:
     """Scores a model on the recipe's validation text. Nothing is drawn, so training goes on as if it had not been.
 
     The translations are those that `mt translate` gives with the same beam: whole sentences, detokenised, scored
-    against the raw references. They are kept in the run folder, a file a validation.
+    against the raw references. They are kept in the run folder, a file a validation. The ranks of `group` share the
+    work, and what comes out is what one process would find.
     """
 
     def __init__(
-        self, recipe: Recipe, store: Store, model: EncoderDecoder, loss: Callable[[Batch], Loss], precision: Precision
+        self,
+        recipe: Recipe,
+        store: Store,
+        model: EncoderDecoder,
+        loss: Callable[[Batch], Loss],
+        precision: Precision,
+        group: Group = ALONE,
     ) -> None:
+        self.group = group
         self.loss = loss
         self.precision = precision
         self.folder = recipe.model_dir / FOLDER
@@ -52,12 +64,9 @@ class Validation:
         yield Progress("validating", 0, len(self.sources))
         with torch.inference_mode():
             loss = self._loss()
-        texts: list[str] = []
-        for start in range(0, len(self.sources), WINDOW):
-            window = self.translator.translate_window(self.sources[start : start + WINDOW])
-            texts += [translation.text for translation in window]
-            yield Progress("validating", len(texts), len(self.sources))
-        write_text(self.path(update), "".join(text + "\n" for text in texts))
+        texts = yield from self._translations()
+        if self.group.leads:
+            write_text(self.path(update), "".join(text + "\n" for text in texts))
         return {"loss": loss, **{name: _value(scorer, texts) for name, scorer in self.scorers.items()}}
 
     def path(self, update: int) -> Path:
@@ -66,8 +75,27 @@ class Validation:
 
     def _loss(self) -> float:
         """Summed over the corpus before it is divided, so that no batching changes it; in float32."""
-        losses = [self.loss(batch.to(self.precision.device)) for batch in self.batches]
-        return sum(float(loss.nll) for loss in losses) / sum(loss.tokens for loss in losses)
+        losses = [self.loss(batch.to(self.precision.device)) for batch in self._share(self.batches)]
+        sums = self._collect([(float(loss.nll), loss.tokens) for loss in losses])
+        return float(sum(nll for nll, _ in sums) / sum(tokens for _, tokens in sums))
+
+    def _translations(self) -> Generator[Event, None, list[str]]:
+        starts, total = range(0, len(self.sources), WINDOW), len(self.sources)
+        own: list[list[str]] = []
+        for start in self._share(starts):
+            window = self.translator.translate_window(self.sources[start : start + WINDOW])
+            own.append([translation.text for translation in window])
+            yield Progress("validating", min(len(own) * self.group.size * WINDOW, total), total)
+        return [text for texts in self._collect(own) for text in texts]
+
+    def _share(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """The parts of the work that are this rank's."""
+        return parts[self.group.rank :: self.group.size]
+
+    def _collect(self, found: list[Any]) -> list[Any]:
+        """What all ranks found in their shares, in the order of the parts."""
+        shares = self.group.gather(found)
+        return [share[turn] for turn in range(len(shares[0])) for share in shares if turn < len(share)]
 
 
 def _value(scorer: Scorer, texts: list[str]) -> float:

@@ -19,6 +19,7 @@ from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainCon
 from mt.training.events import StepDone
 from mt.training.loop import Trainer
 from mt.training.noise import Noise
+from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 from mt.training.update import Updater
@@ -76,7 +77,7 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
     )
     updater = Updater(
         model=model,
-        loss=partial(CrossEntropy(config.label_smoothing), model),
+        loss=Layout(model, partial(CrossEntropy(config.label_smoothing), model)),
         optimizer=config.optimizer.build(model.parameters()),
         precision=Precision.resolve(config.precision, torch.device("cpu")),
         noise=Noise.on(torch.device("cpu"), seed=1),

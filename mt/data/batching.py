@@ -37,6 +37,16 @@ class Batch:
     tgt_mask: Tensor
     """(B, T) bool."""
 
+    @property
+    def pairs(self) -> int:
+        """B."""
+        return self.src.size(0)
+
+    @property
+    def tokens(self) -> int:
+        """Target tokens, end marks included, padding not."""
+        return int(self.tgt_mask.sum())
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on `device`."""
         return Batch(*(getattr(self, name).to(device, non_blocking=True) for name in self.__dataclass_fields__))

@@ -22,10 +22,19 @@ AHEAD = 16
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A batch that another rank makes: what all must know of it."""
+
+    pairs: int
+    tokens: int
+    """Target tokens, end marks included."""
+
+
+@dataclass(frozen=True)
 class _Numbered:
     """A batch and the place after it."""
 
-    batch: Batch
+    batch: Batch | Elsewhere
     after: tuple[int, int]
     """Epoch, and number of the batch in it."""
 
@@ -35,6 +44,9 @@ class TrainingData:
 
     `ahead` is how many batches are made beside the training step; 0 makes each when it is asked for, by no thread. The
     batches are the same. One epoch can be iterated over at a time. Close it when training ends (or use `with`).
+
+    Of several `ranks` each goes through the same sequence, but makes only every `ranks`-th batch, from its number
+    `rank` on; the others are `Elsewhere`. So the order of an epoch does not depend on how many share it.
     """
 
     def __init__(
@@ -47,12 +59,15 @@ class TrainingData:
         *,
         ahead: int = AHEAD,
         pool_size: int = POOL_SIZE,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         self._corpus = corpus
         self._examples = examples_of(corpus, tokenizers, config, ahead=ahead > 0)
         self._order = TokenBatches(len(corpus), budget, seed, pool_size)
         self._specials = tokenizers.tgt
-        self._ahead = ahead
+        self._ahead = ahead * ranks
+        self._rank, self._ranks = rank, ranks
         self._running: Generator[_Numbered, None, None] | None = None
         self._next = (0, 0)
 
@@ -60,7 +75,7 @@ class TrainingData:
         """Pairs of an epoch."""
         return len(self._corpus)
 
-    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch]:
+    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch | Elsewhere]:
         """The batches of `epoch` (the first is 0) from number `start_batch` on: a pure function of the two.
 
         To skip to `start_batch` no batch is made; but the pools before it are counted, which takes about 30 ms for each
@@ -75,7 +90,7 @@ class TrainingData:
             self.close()
             raise
 
-    def _until_the_end_of(self, epoch: int, running: Generator[_Numbered, None, None]) -> Iterator[Batch]:
+    def _until_the_end_of(self, epoch: int, running: Generator[_Numbered, None, None]) -> Iterator[Batch | Elsewhere]:
         for numbered in running:
             self._next = numbered.after
             yield numbered.batch
@@ -88,12 +103,15 @@ class TrainingData:
         number, last_pool = 0, (len(self) - 1) // self._order.pool_size
         with closing(self._examples.pools(self._order, epoch)) as pools:
             for pool in pools:
-                batches = self._order.batches(*pool.lengths(), pool.epoch, pool.number)
+                first, lengths = skip if pool.epoch == epoch else 0, pool.lengths()
+                batches = self._order.batches(*lengths, pool.epoch, pool.number)
                 for left, positions in zip(reversed(range(len(batches))), batches, strict=True):
                     number += 1
                     after = (pool.epoch, number) if left or pool.number < last_pool else (pool.epoch + 1, 0)
-                    if pool.epoch > epoch or number > skip:
-                        yield _Numbered(self._collated(pool, positions), after)
+                    if number > first:
+                        own = (number - first - 1) % self._ranks == self._rank
+                        batch = self._collated(pool, positions) if own else _elsewhere(lengths[1][positions])
+                        yield _Numbered(batch, after)
                 if pool.number == last_pool:
                     _check_reached(epoch, skip, number if pool.epoch == epoch else None)
                     number = 0
@@ -127,6 +145,10 @@ class TrainingData:
         self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _elsewhere(tgt_lengths: Ints) -> Elsewhere:
+    return Elsewhere(len(tgt_lengths), int(tgt_lengths.sum()) + len(tgt_lengths))
 
 
 def _check_reached(epoch: int, skip: int, batches: int | None) -> None:

@@ -226,6 +226,11 @@ class TrainConfig:
     objective: str = option("cross_entropy", help="what is minimised", choices=("cross_entropy",))
     label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)
     clip_norm: float | None = option(1.0, help="largest L2 norm of an update's gradient; null: no clipping", gt=0)
+    sharding: str = option(
+        "none",
+        help="of weights and moments over several devices: none (each has them whole), or full, for large models",
+        choices=("none", "full"),
+    )
     precision: str = option(
         "auto",
         help="of the matrix products; auto: bf16 where the machine has it; fp16 comes with dynamic loss scaling",

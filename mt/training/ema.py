@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn
 
+from mt.training.parallel import parted
+
 PREFIX = "trained/"
 """Before the names of the trained weights, where those of their average take their place."""
 
@@ -23,6 +25,8 @@ class Ema:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         self._parameters = dict(model.named_parameters())
+        names = {parameter: name for name, parameter in self._parameters.items()}
+        self._names = {name: names[each] for name, each in model.named_parameters(remove_duplicate=False)}
         self._averages = {name: weight.detach().float().clone() for name, weight in self._parameters.items()}
 
     def add(self, update: int) -> None:
@@ -45,12 +49,11 @@ class Ema:
     @torch.no_grad()
     def _put(self, weights: Mapping[str, Tensor]) -> None:
         for name, parameter in self._parameters.items():
-            parameter.copy_(weights[name])
+            parameter.copy_(parted(weights[name], parameter))
 
     def tensors(self, state: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """`state` of the model with the averages in it, and the trained weights by `PREFIX` and their names."""
-        places = {parameter.data_ptr(): name for name, parameter in self._parameters.items()}
-        shown = {name: self._averages.get(places.get(tensor.data_ptr(), ""), tensor) for name, tensor in state.items()}
+        shown = {name: self._averages.get(self._names.get(name, ""), tensor) for name, tensor in state.items()}
         return shown, {PREFIX + name: parameter.detach() for name, parameter in self._parameters.items()}
 
     @torch.no_grad()

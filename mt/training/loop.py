@@ -10,10 +10,12 @@ from itertools import islice
 from typing import Protocol, TypeAlias
 
 from mt.data.batching import Batch
+from mt.data.training_data import Elsewhere
 from mt.errors import RunError
 from mt.events import Event
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
+from mt.training.distributed import Group
 from mt.training.ema import Ema
 from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.loss_scale import FLOOR
@@ -34,8 +36,8 @@ class TrainingBatches(Protocol):
         """Pairs of an epoch."""
         ...
 
-    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch]:
-        """The batches of `epoch` from number `start_batch` on: a pure function of the two."""
+    def epoch(self, epoch: int, start_batch: int = 0) -> Iterator[Batch | Elsewhere]:
+        """The batches of `epoch`, of all ranks, from number `start_batch` on: a pure function of the two."""
         ...
 
     def close(self) -> None:
@@ -62,6 +64,11 @@ class Trainer:
     """Looked at after each update and in validations; saves a checkpoint and ends."""
     ema: Ema | None = None
     """Moving averages of the weights: validated and saved in their place."""
+
+    @property
+    def group(self) -> Group:
+        """Those who train together: they go through the same states."""
+        return self.updater.group
 
     def run(self) -> Generator[Event, None, Stopped]:
         """Train. A checkpoint stands at the end, whatever the end was.
@@ -97,12 +104,16 @@ class Trainer:
         yield stop
         return stop
 
-    def _updates(self) -> Iterator[list[Batch]]:
+    def _updates(self) -> Iterator[list[Batch | Elsewhere]]:
         """The rest of the running epoch, an update's micro-batches at a time; the last update may have fewer."""
         batches = iter(self.data.epoch(self.state.epoch, self.state.batch))
-        return iter(lambda: list(islice(batches, self.config.micro_batches(self.state.update + 1))), [])
+        return iter(lambda: list(islice(batches, self._micro_batches())), [])
 
-    def _update(self, batches: list[Batch]) -> StepDone:
+    def _micro_batches(self) -> int:
+        """Of the next update, on all ranks."""
+        return self.config.micro_batches(self.state.update + 1) * self.group.size
+
+    def _update(self, batches: list[Batch | Elsewhere]) -> StepDone:
         rate, before = self.state.lr_scale * self.schedule(self.state.update + 1), self.state
         done = self.updater(batches, rate, before)
         state = before.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
@@ -150,7 +161,7 @@ class Trainer:
     def _advance(self, state: TrainingState) -> None:
         """Go on to `state`, and count all time since the last call, whatever took it."""
         now = time.monotonic()
-        self.state = replace(state, seconds=state.seconds + now - self._clock)
+        self.state = replace(state, seconds=state.seconds + self.group.lead(now - self._clock))
         self._clock = now
 
     def _duties(self) -> Generator[Event, None, Stopped | None]:
@@ -184,7 +195,10 @@ class Trainer:
         self.updater.model.eval()
         try:
             with nullcontext() if self.ema is None else self.ema.in_place():
-                return (yield from self.stop.until_asked(validate(self.state.update)))
+                self.updater.loss.refresh()
+                work = validate(self.state.update)
+                # Ranks cannot leave at the same moment what they do together.
+                return (yield from self.stop.until_asked(work) if self.group.size == 1 else work)
         finally:
             self.updater.model.train()
 
@@ -209,7 +223,7 @@ class Trainer:
         for reason, reached in ends.items():
             if reached:
                 return Stopped(state, reason, finished=True)
-        return self._asked() if self.stop() else None
+        return self._asked() if self.group.any(self.stop()) else None
 
     def _asked(self) -> Stopped:
         return Stopped(self.state, "asked to stop", finished=False)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.errors import RunError
+from mt.training.parallel import parted
 
 if TYPE_CHECKING:
     from mt.training.config import OptimizerConfig
@@ -93,11 +94,13 @@ def load_optimizer_tensors(optimizer: torch.optim.Optimizer, model: nn.Module, t
     Raises:
         RunError: the tensors belong to another model.
     """
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    own = dict(model.named_parameters())
+    names = {id(parameter): name for name, parameter in own.items()}
     entries: dict[str, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         name, _, entry = key.rpartition("/")
-        entries.setdefault(name, {})[entry] = value
+        moment = name in own and value.shape == own[name].shape
+        entries.setdefault(name, {})[entry] = parted(value, own[name]) if moment else value
     if unknown := sorted(entries.keys() - names.values()):
         raise RunError(f"The optimiser's state has an entry for '{unknown[0]}', which is no parameter of the model.")
     parameters = [names[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]

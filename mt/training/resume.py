@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mt.errors import RunError
+from mt.errors import RunError, plural
 
 FREE, END, SETTING, FIXED = "free", "end", "setting", "fixed"
 """No part in training; when training ends; takes effect from the update it is resumed at; needs a new training."""
@@ -32,6 +32,7 @@ RULES = {
     "model.activation_dropout": SETTING,
     "train": SETTING,
     "train.log_every": FREE,
+    "train.sharding": FREE,
     "train.max_steps": END,
     "train.max_epochs": END,
     "train.max_time": END,
@@ -111,6 +112,18 @@ def check_corpus(run: Path, old: str, new: str) -> None:
             f"{run} holds a training begun on another prepared corpus ({old[:12]}, now {new[:12]}): restore the former "
             "text and prepare again, choose another model_dir, or delete that training with --overwrite."
         )
+
+
+def check_ranks(old: int, new: int, accumulate: int) -> str:
+    """What changes where a training goes on with another number of processes; '' where none does."""
+    if old == new:
+        return ""
+    was, now = old * accumulate, new * accumulate
+    keep = f"train.accumulate={was // new} keeps it" if was % new == 0 else f"{new} processes cannot take {was}"
+    return (
+        f"Trained by {old} {plural(old, 'process')} before, by {new} now: the place in the corpus is kept, but an "
+        f"update takes {now} micro-batches, where it took {was} ({keep})."
+    )
 
 
 def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:

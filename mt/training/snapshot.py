@@ -12,6 +12,7 @@ from mt.errors import RunError
 from mt.training.checkpoint import Checkpoint
 from mt.training.ema import PREFIX, Ema
 from mt.training.optim import load_optimizer_tensors, optimizer_tensors
+from mt.training.parallel import parted
 from mt.training.state import TrainingState
 
 _GENERATOR = "generator/"
@@ -55,12 +56,13 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path) ->
     Raises:
         RunError: names or shapes are not the model's; the sentence names the first of them.
     """
-    if difference := _difference(weights, model.state_dict()):
+    own = model.state_dict()
+    if difference := _difference(weights, own):
         raise RunError(
             f"{file} does not fit the run's recipe and tokenizer ({difference}): put back the recipe.yaml and the "
             "tokenizer that it was trained with."
         )
-    model.load_state_dict(dict(weights))
+    model.load_state_dict({name: parted(tensor, own[name]) for name, tensor in weights.items()})
 
 
 def _difference(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:

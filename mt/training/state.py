@@ -30,6 +30,8 @@ class TrainingState:
     """Tells the best checkpoint."""
     data: str = ""
     """Fingerprint of the prepared corpus."""
+    ranks: int = 1
+    """Processes that share an update."""
     update: int = 0
     """Updates made."""
     epoch: int = 0

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mt.data.batching import Batch
-from mt.objectives.cross_entropy import Loss
+from mt.data.training_data import Elsewhere
+from mt.training.distributed import ALONE, Group
 from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
+from mt.training.parallel import Layout, whole
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 
@@ -32,52 +37,61 @@ class Update:
     """Whether the gradient was no number, so that no weight was changed."""
 
 
+_NOTHING = Batch(*(torch.full((1, 1), value) for value in (0, True, 0, 0, True)))
+"""What a rank without a micro-batch computes with the others, who need its gradient; it counts as nothing."""
+
+
 @dataclass
 class Updater:
     """Changes `model` by one update at a time: gradient, unscaling, clipping, step, in this order.
 
     The gradient is that of the loss summed over all micro-batches, divided once by their target tokens: it does not
-    depend on how the pairs of an update are cut into micro-batches.
+    depend on how the pairs of an update are cut into micro-batches, nor on which rank has which.
     """
 
     model: nn.Module
-    loss: Callable[[Batch], Loss]
+    loss: Layout[Any]
     """The objective of `model` on a batch."""
     optimizer: torch.optim.Optimizer
     precision: Precision
     noise: Noise
     clip_norm: float | None
     """Largest L2 norm of the gradient; None: any."""
+    group: Group = ALONE
 
-    def __call__(self, batches: Sequence[Batch], rate: float, before: TrainingState) -> Update:
+    def __call__(self, batches: Sequence[Batch | Elsewhere], rate: float, before: TrainingState) -> Update:
         """Make an update from the micro-batches that follow on `before`, with learning rate `rate`.
 
         No gradient is left behind.
         """
-        tokens, losses = self._tokens(batches), []
+        tokens, sums = sum(batch.tokens for batch in batches), torch.zeros(2, device=self.precision.device)
         scale = before.loss_scale.value if self.precision.needs_loss_scale else 1.0
-        for number, batch in enumerate(batches, before.batch):
+        passes = self._passes(batches, before.batch)
+        for left, (number, batch) in zip(reversed(range(len(passes))), passes, strict=True):
             self.noise.begin(before.epoch, number)
-            losses.append(self._backward(batch, tokens / scale))
+            with self.loss.apart() if left else nullcontext():
+                # The ranks' gradients are averaged: that makes the divisor smaller.
+                sums += self._backward(batch, tokens / scale / self.group.size)
         self._unscale(scale)
         norm = self._clip()
         applied = self._step(norm, rate)
         self.optimizer.zero_grad()
-        total, nll = (torch.stack(sums).sum() for sums in zip(*losses, strict=True))
-        pairs = sum(batch.src.size(0) for batch in batches)
-        return Update(total, nll, tokens, pairs, norm, skipped=not applied)
+        total, nll = self.group.add(sums)
+        return Update(total, nll, tokens, sum(batch.pairs for batch in batches), norm, skipped=not applied)
 
-    def _tokens(self, batches: Sequence[Batch]) -> int:
-        """Target tokens of the whole update: what its loss is divided by."""
-        return sum(int(batch.tgt_mask.sum()) for batch in batches)
+    def _passes(self, batches: Sequence[Batch | Elsewhere], first: int) -> list[tuple[int, Batch]]:
+        """Number in its epoch and batch of each pass of this rank: as many as on any other."""
+        own = [(number, batch) for number, batch in enumerate(batches, first) if isinstance(batch, Batch)]
+        return own + [(first, _NOTHING)] * (math.ceil(len(batches) / self.group.size) - len(own))
 
-    def _backward(self, batch: Batch, divisor: float) -> tuple[Tensor, Tensor]:
+    def _backward(self, batch: Batch, divisor: float) -> Tensor:
         """Add the gradient of one micro-batch's loss / `divisor`; return its sums of loss and log-likelihood."""
+        counts = batch is not _NOTHING
         batch = batch.to(self.precision.device)
         with self.precision.autocast():
             loss = self.loss(batch)
-        torch.autograd.backward(loss.total / divisor)
-        return loss.total.detach(), loss.nll
+        torch.autograd.backward(loss.total / (divisor if counts else math.inf))
+        return torch.stack((loss.total.detach(), loss.nll)) * counts
 
     def _unscale(self, scale: float) -> None:
         if scale != 1:
@@ -87,7 +101,7 @@ class Updater:
 
     def _clip(self) -> Tensor:
         """Scale the gradient down to `clip_norm`; return the norm that it had."""
-        return nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm or float("inf"), foreach=True)
+        return whole(nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm or float("inf"), foreach=True))
 
     def _step(self, norm: Tensor, rate: float) -> bool:
         """Apply the gradient where its norm is finite; whether it was."""

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import pytest
@@ -9,7 +9,7 @@ import torch
 
 from mt.data.batching import Batch
 from mt.data.store import ParallelIds
-from mt.data.training_data import TrainingData, batches_of, over_budget
+from mt.data.training_data import Elsewhere, TrainingData, batches_of, over_budget
 from mt.errors import DataError
 from mt.text.config import TokenizerConfig
 from mt.text.tokenizer import Tokenizers
@@ -51,15 +51,20 @@ def data(
     return TrainingData(corpus, tokenizers, config, budget, seed, ahead=ahead, pool_size=128)
 
 
-def ids(batches: Iterator[Batch]) -> list[tuple[list[list[int]], list[list[int]]]]:
-    return [(batch.src.tolist(), batch.tgt_out.tolist()) for batch in batches]
+def own(batches: Iterable[Batch | Elsewhere]) -> Iterator[Batch]:
+    """Those that this rank makes: all of them, where it is alone."""
+    return (batch for batch in batches if isinstance(batch, Batch))
 
 
-def texts(batches: Iterator[Batch], tokenizers: Tokenizers) -> list[tuple[str, str]]:
+def ids(batches: Iterable[Batch | Elsewhere]) -> list[tuple[list[list[int]], list[list[int]]]]:
+    return [(batch.src.tolist(), batch.tgt_out.tolist()) for batch in own(batches)]
+
+
+def texts(batches: Iterable[Batch | Elsewhere], tokenizers: Tokenizers) -> list[tuple[str, str]]:
     """The pairs of the batches, decoded."""
     return [
         (tokenizers.src.decode(source), tokenizers.tgt.decode(target))
-        for batch in batches
+        for batch in own(batches)
         for source, target in zip(batch.src.tolist(), batch.tgt_out.tolist(), strict=True)
     ]
 
@@ -124,7 +129,7 @@ def test_stopping_in_mid_epoch_ends_the_threads(
 
 def test_no_batch_is_over_the_budget(corpus: ParallelIds, tokenizers: Tokenizers, config: TokenizerConfig) -> None:
     """Fault 67: also where a newly drawn segmentation is longer than the stored one."""
-    for batch in data(corpus, tokenizers, config, ahead=0).epoch(0):
+    for batch in own(data(corpus, tokenizers, config, ahead=0).epoch(0)):
         rows = batch.src.size(0)
         assert rows * max(batch.src.size(1), batch.tgt_out.size(1)) <= 150 or rows == 1
 

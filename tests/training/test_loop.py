@@ -22,6 +22,7 @@ from mt.training.ema import Ema
 from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.loop import Trainer
 from mt.training.noise import Noise
+from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState
@@ -69,7 +70,7 @@ def make_trainer(
     model = ModelConfig(encoder=encoder, decoder=decoder, dim=8, ffn_dim=8, heads=2, dropout=dropout).build(10, 10, 3)
     updater = Updater(
         model=model,
-        loss=partial(loss, model),
+        loss=Layout(model, partial(loss, model)),
         optimizer=config.optimizer.build(model.parameters()),
         precision=Precision(torch.device("cpu"), torch.float32),
         noise=Noise.on(torch.device("cpu"), seed=1),

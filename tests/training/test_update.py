@@ -10,6 +10,7 @@ from mt.data.batching import Batch, collate
 from mt.objectives.cross_entropy import Loss
 from mt.training.loss_scale import LossScale
 from mt.training.noise import Noise
+from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 from mt.training.update import Update, Updater
@@ -44,7 +45,9 @@ class Overflowing(torch.autograd.Function):
 def updater_of(model: Slope, clip_norm: float | None = None) -> Updater:
     sgd = torch.optim.SGD(model.parameters())
     device = torch.device("cpu")
-    return Updater(model, model.loss, sgd, Precision(device, torch.float16), Noise.on(device, 1), clip_norm)
+    return Updater(
+        model, Layout(model, model.loss), sgd, Precision(device, torch.float16), Noise.on(device, 1), clip_norm
+    )
 
 
 def scaled(value: float) -> TrainingState:

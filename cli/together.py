@@ -1,0 +1,28 @@
+"""The processes that torchrun started, as one command: each with its device, and one that speaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cli.draw import draw
+from mt.events import finish
+
+if TYPE_CHECKING:
+    import torch
+
+    from mt.training.distributed import Group
+
+
+@contextmanager
+def together(device: str, threads: int | None) -> Iterator[tuple[Group, torch.device]]:
+    """Inside, this process is one of the group that was started together, if it was; with it the device it has."""
+    from mt.device import pick_device
+    from mt.training.distributed import Place, joined
+
+    place = Place.of()
+    picked = pick_device(device, threads, place.local_rank if place.size > 1 else None)
+    chosen = draw(picked) if place.rank == 0 else finish(picked)
+    with joined(place, chosen) as group:
+        yield group, chosen

@@ -1,0 +1,131 @@
+"""How one model lies on the ranks that train it, and how their gradients become one.
+
+A rank's gradient is that of its own micro-batches; torch takes the mean over the ranks while the backward pass runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from mt.data.batching import Batch
+from mt.objectives.cross_entropy import Loss
+from mt.training.distributed import Group
+
+Model = TypeVar("Model", bound=nn.Module)
+LossOf = Callable[[Batch], Loss]
+
+
+class Layout(Generic[Model]):
+    """The loss of a model that lies on all ranks, which call this together; this class: on the one process there is."""
+
+    def __init__(self, model: Model, loss: LossOf) -> None:
+        self.validated = model
+        """What is validated: the model with all its weights on this rank, as of the last `refresh`."""
+        self._loss = loss
+
+    def __call__(self, batch: Batch) -> Loss:
+        """The loss on a micro-batch of this rank."""
+        return self._loss(batch)
+
+    def apart(self) -> AbstractContextManager[None]:
+        """Inside, gradients are added up on this rank, where its memory allows that, and not shared yet."""
+        return nullcontext()
+
+    def refresh(self) -> None:
+        """Bring the weights of `validated` up to date."""
+
+
+class _Objective(nn.Module):
+    """An objective of a model as a module, which torch can wrap."""
+
+    def __init__(self, model: nn.Module, loss: LossOf) -> None:
+        super().__init__()
+        self.model = model
+        self.loss = loss
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor, int]:
+        """The parts of the loss on `batch`."""
+        loss = self.loss(batch)
+        return loss.total, loss.nll, loss.tokens
+
+
+class Replicated(Layout[Model]):
+    """Each rank has the whole model (torch's DistributedDataParallel)."""
+
+    def __init__(self, model: Model, loss: LossOf) -> None:
+        super().__init__(model, loss)
+        self._module = DistributedDataParallel(_Objective(model, loss), gradient_as_bucket_view=True)
+
+    def __call__(self, batch: Batch) -> Loss:
+        return Loss(*self._module(batch))
+
+    def apart(self) -> AbstractContextManager[None]:
+        context: AbstractContextManager[None] = self._module.no_sync()
+        return context
+
+
+class Sharded(Layout[Model]):
+    """Each rank has a part of each weight, gradient and moment (torch's FSDP2), and fetches a layer when it needs it.
+
+    Gradients are shared after each micro-batch: to hold them whole until the last takes the memory that this saves.
+    """
+
+    def __init__(self, model: Model, loss: LossOf) -> None:
+        from torch.distributed.fsdp import fully_shard
+
+        super().__init__(deepcopy(model).eval(), loss)
+        self._model = model
+        self._module = _Objective(model, loss)
+        for stack in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
+            for layer in stack:
+                fully_shard(layer)
+        fully_shard(self._module)
+
+    def __call__(self, batch: Batch) -> Loss:
+        return Loss(*self._module(batch))
+
+    def refresh(self) -> None:
+        own = self.validated.state_dict()
+        with torch.no_grad():
+            for name, tensor in self._model.state_dict().items():
+                own[name].copy_(whole(tensor))
+
+
+LAYOUTS: dict[str, Callable[[Any, LossOf], Layout[Any]]] = {"none": Replicated, "full": Sharded}
+
+
+def spread(model: Model, loss: LossOf, group: Group, sharding: str) -> Layout[Model]:
+    """Lay `model`, which is the same on all ranks of `group`, on them; `loss` is that of the model on a batch.
+
+    The optimiser is built after this, which may replace the parameters.
+    """
+    return Layout(model, loss) if group.size == 1 else LAYOUTS[sharding](model, loss)
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor of which the ranks may have a part each; all call it together."""
+    found: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return found
+
+
+def local(tensor: Tensor) -> Tensor:
+    """The part of a tensor that this rank has."""
+    found: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return found
+
+
+def parted(tensor: Tensor, like: Tensor) -> Tensor:
+    """The part of `tensor` that this rank has of `like`, where that lies in parts."""
+    if not hasattr(like, "placements"):
+        return tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    assert isinstance(like, DTensor)
+    return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
