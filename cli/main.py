@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "Translate lines of text, from standard input to standard output.",
     "score": "Tell how probable a model finds given translations.",
     "evaluate": "Score a run's test sets, or files of translations.",
+    "export": "Convert a trained model for another engine.",
 }
 
 
@@ -37,6 +38,7 @@ _STAYS = {
     "translate": "What is done stays beside the file of --output; the same command goes on from there.",
     "score": "The same command begins anew.",
     "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
+    "export": "Nothing half-made is left; the same command begins anew.",
 }
 """What is true after an interrupt."""
 

@@ -1,0 +1,228 @@
+"""CTranslate2: a folder that it runs, and the engine behind `mt translate --backend ctranslate2`.
+
+The folder is a run folder with other weights: the recipe (its `decode` block holds the defaults), the tokenizer, and
+the files that CTranslate2 reads itself (`model.bin`, `config.json`, vocabularies). `export.json` names the weights that
+they were made of, and is written last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mt.config import to_mapping
+from mt.errors import ConfigError, DataError, MissingExtraError, RunError
+from mt.interop.ctranslate2_model import POSITIONS, flat, refuse, specification
+from mt.models.config import ModelConfig
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.search.config import DecodeConfig
+from mt.search.hypothesis import Hypothesis
+from mt.search.options import LineOptions
+from mt.text.files import make_folder, read_json, write_json
+from mt.text.tokenizer import Tokenizers
+
+NOTE = "export.json"
+
+# What of the decode block CTranslate2 can do: key -> the values, None for every one. Others must be at their defaults.
+DECODES: dict[str, tuple[Any, ...] | None] = {
+    "search": ("beam",),
+    "beam_size": None,
+    "length_penalty.kind": ("average", "none"),
+    "length_penalty.alpha": None,
+    "n_best": None,
+    "max_length": None,
+    "max_length_ratio": None,
+    "max_source_length": None,
+    "batch_tokens": None,
+}
+
+
+def require() -> None:
+    """Refuse to go on without the package `ctranslate2`; MissingExtraError names the extra."""
+    if find_spec("ctranslate2") is None:
+        raise MissingExtraError("CTranslate2", "ctranslate2")
+
+
+def check_decode(config: DecodeConfig) -> None:
+    """Refuse settings of the search that CTranslate2 cannot follow; ConfigError names the key."""
+    refuse("decode", flat(to_mapping(config)), flat(to_mapping(DecodeConfig())), DECODES)
+
+
+@contextmanager
+def folder_aside(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` that takes its name, flushed to disk, when all went well; else nothing is left.
+
+    An earlier export is replaced.
+
+    Raises:
+        DataError: `folder` is a file, or holds something that is no export.
+    """
+    folder = folder.absolute()
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} cannot be a folder: a file of that name is in the way.")
+    if folder.exists() and any(folder.iterdir()) and not (folder / NOTE).is_file():
+        raise DataError(f"{folder} holds something that is no exported model; name a new folder.")
+    make_folder(folder.parent)
+    aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.tmp")
+    try:
+        aside.mkdir()
+        yield aside
+        for path in aside.rglob("*"):
+            _flush(path)
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.replace(folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    if path.is_file():
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+def write_model(folder: Path, model: EncoderDecoder, config: ModelConfig, tokenizers: Tokenizers) -> None:
+    """Write what CTranslate2 reads to `folder`, and the tokenizer. ConfigError where it cannot run `model`."""
+    spec = specification(model, config, tokenizers)
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
+    tokenizers.save(folder / "tokenizer")
+
+
+def write_note(folder: Path, weights: str, checked: dict[str, Any]) -> None:
+    """Say what the folder was made of (the SHA-256 of the `weights`) and how it was checked."""
+    import ctranslate2
+
+    write_json(folder / NOTE, {"weights": weights, "ctranslate2": ctranslate2.__version__, "checked": checked})
+
+
+def made_of(folder: Path) -> str | None:
+    """SHA-256 of the weights that an exported folder was made of; None where there is no such folder."""
+    if not (folder / NOTE).is_file():
+        return None
+    return str(read_json(folder / NOTE)["weights"])
+
+
+_NOT_THERE = "are not there with CTranslate2: translate without --backend ctranslate2."
+
+
+class CTranslate2Engine:
+    """A model in CTranslate2's hands: ids of sources in, hypotheses out."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tokenizers: Tokenizers,
+        device: str = "cpu",
+        workers: int = 1,
+        threads: int = 0,
+        compute_type: str = "default",
+    ) -> None:
+        """Load an exported `folder`; `workers` batches at once with `threads` (0: all) each.
+
+        Raises:
+            MissingExtraError, RunError: there is no such engine or model.
+        """
+        require()
+        import ctranslate2
+
+        device, _, number = device.partition(":")
+        try:
+            self._translator = ctranslate2.Translator(
+                str(folder),
+                device,
+                device_index=int(number or 0),
+                inter_threads=workers,
+                intra_threads=threads,
+                compute_type=compute_type,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise RunError(f"{folder} cannot be loaded by CTranslate2: {error}.") from error
+        self._src, self._tgt = tokenizers.src.pieces, tokenizers.tgt
+        self._ids = {piece: number for number, piece in enumerate(tokenizers.tgt.pieces)}
+        self._never = [[self._tgt.pieces[one]] for one in (self._tgt.bos, self._tgt.pad)]
+
+    def search(
+        self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
+    ) -> list[list[Hypothesis]]:
+        """The `config.n_best` best hypotheses of each source, given without its end mark.
+
+        Raises:
+            ConfigError: a line has wishes; DataError: a source or its translation could be longer than the exported
+                positions.
+        """
+        if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
+            raise ConfigError(f"a prefix, required or forbidden phrases and a least length {_NOT_THERE}")
+        if not sources:
+            return []
+        limits = [config.limit(len(ids)) for ids in sources]
+        if max(max(limits), max(map(len, sources))) >= POSITIONS:
+            longest = max(range(len(sources)), key=lambda number: len(sources[number]))
+            raise DataError(
+                f"A source of {len(sources[longest])} pieces and its translation may need more than the {POSITIONS} "
+                "positions of an exported model: set decode.max_source_length and decode.max_length, or translate it "
+                "without --backend ctranslate2."
+            )
+        found = self._search(sources, max(limits), config)
+        # The engine knows one limit a call; a translation beyond its own is made again, alone.
+        for number, limit in enumerate(limits):
+            if any(len(hypothesis.tokens) > limit for hypothesis in found[number]):
+                found[number] = self._search([sources[number]], limit, config)[0]
+        return found
+
+    def _search(self, sources: Sequence[list[int]], limit: int, config: DecodeConfig) -> list[list[Hypothesis]]:
+        alpha = config.length_penalty.alpha if config.length_penalty.kind == "average" else 0.0
+        results = self._translator.translate_batch(
+            [[self._src[one] for one in ids] for ids in sources],
+            max_batch_size=config.batch_tokens,
+            batch_type="tokens",
+            beam_size=config.beam_size,
+            num_hypotheses=config.n_best,
+            length_penalty=alpha,
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+            return_scores=True,
+            return_end_token=True,
+            suppress_sequences=self._never,
+        )
+        return [
+            [
+                self._hypothesis(pieces, score, alpha)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+    def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
+        ids = [self._ids[piece] for piece in pieces]
+        ended = bool(ids) and ids[-1] == self._tgt.eos
+        log_prob = score * len(ids) ** alpha
+        return Hypothesis(tuple(ids[:-1] if ended else ids), score, log_prob, truncated=not ended)
+
+    def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
+        """The natural log-probability of each piece of each target and, last, of its end mark."""
+        results = self._translator.score_batch(
+            [[self._src[one] for one in ids] for ids in sources],
+            [[self._tgt.pieces[one] for one in ids] for ids in targets],
+            max_input_length=0,
+        )
+        return [list(result.log_probs) for result in results]
+
+    def attention(
+        self,
+        sources: Sequence[list[int]],  # noqa: ARG002
+        targets: Sequence[list[int]],  # noqa: ARG002
+    ) -> list[NDArray[np.float32]]:
+        """What this engine does not tell. ConfigError always."""
+        raise ConfigError(f"word alignments {_NOT_THERE}")

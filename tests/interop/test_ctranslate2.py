@@ -1,0 +1,203 @@
+"""The conversion to CTranslate2: each function that a model computes arrives, or is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from mt.errors import ConfigError, DataError
+from mt.interop.ctranslate2 import NOTE, CTranslate2Engine, check_decode, folder_aside, write_model, write_note
+from mt.interop.ctranslate2_model import POSITIONS, check_model, specification
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
+from mt.search.config import DecodeConfig, LengthPenaltyConfig
+from mt.search.options import LineOptions
+from mt.text.tokenizer import Tokenizers
+from mt.translator import Translator
+from tests.models.laws import small
+from tests.translators import LETTERS, letters, words
+
+CONFIGS = {
+    "post-relu": small(norm_position="post"),
+    "pre-gelu": small(norm_position="pre", activation="gelu", tie="output"),
+    "pre-swiglu": small(norm_position="pre", activation="swiglu", tie="src_tgt"),
+    "another wavelength": small(position_base=100.0, heads=1, tie="none"),
+    "more encoder": small(encoder=EncoderConfig(layers=3), decoder=DecoderConfig(layers=1)),
+}
+
+
+def translator(config: ModelConfig, tokenizers: Tokenizers) -> Translator:
+    torch.manual_seed(1)
+    model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return Translator(model, tokenizers)
+
+
+def written(folder: Path, config: ModelConfig, tokenizers: Tokenizers) -> tuple[Translator, CTranslate2Engine]:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+    ours = translator(config, tokenizers)
+    folder.mkdir()
+    write_model(folder, ours.model, config, tokenizers)
+    return ours, CTranslate2Engine(folder, tokenizers, threads=1)
+
+
+def sentences(tokenizers: Tokenizers, count: int = 8, longest: int = 300) -> list[list[int]]:
+    draw = torch.Generator().manual_seed(1)
+    lengths = [1, 2, 5, longest, *[12] * (count - 4)]
+    return [torch.randint(4, len(tokenizers.src), (length,), generator=draw).tolist() for length in lengths]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_each_function_arrives(tmp_path: Path, name: str) -> None:
+    """Faults 110, 111 and 112: activation, norms, scale and positions, at sentences of 1 to 300 pieces."""
+    tokenizers = letters()
+    ours, theirs = written(tmp_path / "model", CONFIGS[name], tokenizers)
+    sources = sentences(tokenizers)
+    targets = sources[::-1]
+    for mine, other in zip(ours.engine.log_probs(sources, targets), theirs.log_probs(sources, targets), strict=True):
+        assert mine == pytest.approx(other, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_greedy_translations_are_the_same(tmp_path: Path, name: str) -> None:
+    """Faults 108, 109 and 113: marks, begin and end are those of training."""
+    tokenizers = Tokenizers(words(*LETTERS), words(*LETTERS[:9]), False) if "none" in CONFIGS[name].tie else letters()
+    ours, theirs = written(tmp_path / "model", CONFIGS[name], tokenizers)
+    config = DecodeConfig(beam_size=1, max_length=20)
+    sources = sentences(tokenizers, longest=40)
+    for mine, other in zip(ours.engine.search(sources, config), theirs.search(sources, config), strict=True):
+        assert (mine[0].tokens, mine[0].truncated) == (other[0].tokens, other[0].truncated)
+
+
+def test_n_best_scores_and_limits_of_each_sentence(tmp_path: Path) -> None:
+    tokenizers = letters()
+    _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], tokenizers)
+    config = DecodeConfig(beam_size=4, n_best=3, max_length_ratio=0.01)
+    found = theirs.search(sentences(tokenizers, longest=200), config)
+    assert [len(one) for one in found] == [3] * 8
+    assert max(len(one.tokens) for one in found[0]) <= 50 < config.limit(200)
+    for hypothesis in found[0]:
+        length = len(hypothesis.tokens) + (not hypothesis.truncated)
+        assert hypothesis.log_prob == pytest.approx(hypothesis.score * length)
+    assert theirs.search([], config) == []
+
+
+def test_what_is_written_beside_the_weights(tmp_path: Path) -> None:
+    """Faults 107, 109 and 113: as many pieces as rows; marks and the source's end mark are stored with the model."""
+    tokenizers = Tokenizers(words(*LETTERS), words(*LETTERS[:9]), False)
+    written(tmp_path / "model", CONFIGS["another wavelength"], tokenizers)
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert (config["add_source_bos"], config["add_source_eos"]) == (False, True)
+    assert config["decoder_start_token"] == tokenizers.tgt.pieces[tokenizers.tgt.bos]
+    assert config["eos_token"] == tokenizers.tgt.pieces[tokenizers.tgt.eos]
+    assert json.loads((tmp_path / "model" / "source_vocabulary.json").read_text()) == tokenizers.src.pieces
+    assert json.loads((tmp_path / "model" / "target_vocabulary.json").read_text()) == tokenizers.tgt.pieces
+    assert Tokenizers.load(tmp_path / "model" / "tokenizer").fingerprint == tokenizers.fingerprint
+
+
+def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
+    """Fault 110."""
+    tokenizers = letters()
+    sizes = {}
+    for tie in ("none", "all"):
+        written(tmp_path / tie, small(tie=tie), tokenizers)
+        sizes[tie] = (tmp_path / tie / "model.bin").stat().st_size
+    matrix = 4 * len(tokenizers.src) * CONFIGS["post-relu"].dim
+    assert sizes["none"] - sizes["all"] == pytest.approx(2 * matrix, abs=200)
+
+
+def test_a_source_beyond_the_positions_is_refused(tmp_path: Path) -> None:
+    tokenizers = letters()
+    _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], tokenizers)
+    with pytest.raises(DataError) as error:
+        theirs.search([[5] * 5, [5] * 2100], DecodeConfig())
+    assert str(error.value) == (
+        f"A source of 2100 pieces and its translation may need more than the {POSITIONS} positions of an exported "
+        "model: set decode.max_source_length and decode.max_length, or translate it without --backend ctranslate2."
+    )
+
+
+RECURRENT = ModelConfig(encoder=EncoderConfig(type="gru", layers=1), decoder=DecoderConfig(type="gru", layers=1), dim=8)
+
+
+def test_a_model_that_cannot_be_run_is_refused_with_the_reason() -> None:
+    with pytest.raises(ConfigError) as error:
+        check_model(RECURRENT)
+    assert str(error.value) == (
+        "model.encoder.type is gru, which cannot be run by CTranslate2: with it model.encoder.type must be "
+        "transformer. Translate without it."
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "sentence"),
+    [
+        (
+            DecodeConfig(length_penalty=LengthPenaltyConfig("wu")),
+            "decode.length_penalty.kind is wu, which cannot be run by CTranslate2: with it decode.length_penalty.kind "
+            "must be average or none. Translate without it.",
+        ),
+        (
+            DecodeConfig(no_repeat_ngram_size=3),
+            "decode.no_repeat_ngram_size is 3, which cannot be run by CTranslate2: with it "
+            "decode.no_repeat_ngram_size must be null. Translate without it.",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_followed_are_refused(config: DecodeConfig, sentence: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_decode(config)
+    assert str(error.value) == sentence
+
+
+def test_a_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), folder_aside(tmp_path / "new") as aside:
+        shutil.copytree(tmp_path / "nowhere", aside / "half")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        with folder_aside(tmp_path / "new") as aside:
+            (aside / NOTE).write_text("{}")
+            (aside / "model").write_text(text)
+    assert (tmp_path / "new" / "model").read_text() == "second"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").touch()
+    with pytest.raises(DataError) as error, folder_aside(other):
+        pass
+    assert str(error.value) == f"{other} holds something that is no exported model; name a new folder."
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "other"]
+
+
+def test_wishes_of_a_line_are_refused(tmp_path: Path) -> None:
+    _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], letters())
+    for wish in (LineOptions(prefix=(5,)), LineOptions(forbidden=((5, 6),)), LineOptions(min_length=2)):
+        with pytest.raises(ConfigError, match=r"^a prefix, required or forbidden phrases and a least length are not"):
+            theirs.search([[5]], DecodeConfig(), [wish])
+    with pytest.raises(ConfigError) as error:
+        theirs.attention([[5]], [[5]])
+    assert str(error.value) == (
+        "word alignments are not there with CTranslate2: translate without --backend ctranslate2."
+    )
+
+
+def test_the_note_names_the_weights(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+    write_note(tmp_path, "ab12", {"sentences": 3})
+    note: dict[str, Any] = json.loads((tmp_path / NOTE).read_text())
+    assert (note["weights"], note["checked"]) == ("ab12", {"sentences": 3})
+
+
+def test_the_specification_refuses_what_the_check_refuses() -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+    tokenizers = letters()
+    with pytest.raises(ConfigError):
+        specification(translator(RECURRENT, tokenizers).model, RECURRENT, tokenizers)

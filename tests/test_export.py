@@ -1,0 +1,112 @@
+"""`mt export`: checked before it says done, and nothing left where it fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch import Tensor
+
+from mt.data.config import DataConfig, ParallelText
+from mt.errors import ConfigError, MissingExtraError, RunError
+from mt.events import finish
+from mt.export import export, exported
+from mt.interop import ctranslate2, ctranslate2_model
+from mt.nn.positions import sinusoids
+from mt.recipe import Recipe, load_run_recipe
+from mt.search.config import DecodeConfig, LengthPenaltyConfig
+from tests.cli.conftest import Call, mt  # noqa: F401 - a fixture
+from tests.translators import run_folder
+
+DATA = DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),))
+needs_engine = pytest.mark.usefixtures("engine")
+
+
+@pytest.fixture
+def engine() -> None:
+    pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Recipe:
+    return run_folder(tmp_path / "run", DATA, DecodeConfig(beam_size=3, max_length=9))
+
+
+@needs_engine
+def test_an_export_holds_tokenizer_and_settings(run: Recipe, tmp_path: Path) -> None:
+    done = finish(export(run.model_dir, tmp_path / "out", sentences=6))
+    assert (done.folder, done.sentences) == (tmp_path / "out", 6)
+    assert done.difference < 1e-5
+    assert load_run_recipe(done.folder).decode == run.decode
+    assert {path.name for path in done.folder.iterdir()} >= {"model.bin", "tokenizer", "recipe.yaml", "export.json"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
+
+
+def _concatenated(length: int, dim: int, base: float) -> Tensor:
+    table = sinusoids(length, dim, base)
+    return table.view(length, -1, 2).transpose(1, 2).reshape(length, dim)
+
+
+@needs_engine
+def test_another_function_fails_the_check_and_leaves_nothing(
+    run: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Faults 111 and 112: the same shapes, another layout of the sinusoids."""
+    monkeypatch.setattr(ctranslate2_model, "sinusoids", _concatenated)
+    with pytest.raises(RunError) as error:
+        finish(export(run.model_dir, tmp_path / "out"))
+    assert str(error.value).startswith(
+        "The exported model does not compute what this one does: the log-probability of a piece differs by "
+    )
+    assert str(error.value).endswith("; nothing was written. Please report this with the recipe.")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@needs_engine
+def test_other_pieces_fail_the_check(run: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = ctranslate2.CTranslate2Engine.search
+
+    def wrong(self: ctranslate2.CTranslate2Engine, *arguments: object) -> object:
+        found = search(self, *arguments)  # type: ignore[arg-type]
+        return [[replace(one[0], tokens=(4, *one[0].tokens))] for one in found]
+
+    monkeypatch.setattr(ctranslate2.CTranslate2Engine, "search", wrong)
+    with pytest.raises(RunError, match=r"does not translate as this one does: sentence 1 of 8 differs; nothing was"):
+        finish(export(run.model_dir, tmp_path / "out", sentences=8))
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@needs_engine
+def test_a_run_is_converted_once_and_again_when_it_changed(run: Recipe) -> None:
+    folder = finish(exported(run.model_dir))
+    assert folder == run.model_dir / "ctranslate2"
+    first = (folder / "export.json").stat().st_mtime_ns
+    assert finish(exported(run.model_dir)) == folder
+    assert finish(exported(folder)) == folder
+    assert (folder / "export.json").stat().st_mtime_ns == first
+    (folder / "export.json").write_text('{"weights": "others"}')
+    finish(exported(run.model_dir))
+    assert "others" not in (folder / "export.json").read_text()
+
+
+def test_without_the_package_the_extra_is_named(run: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 120."""
+    monkeypatch.setattr(ctranslate2, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError) as error:
+        finish(export(run.model_dir, tmp_path / "out"))
+    assert str(error.value) == "CTranslate2 needs an optional package: pip install 'mt-toolkit[ctranslate2]'."
+
+
+def test_settings_that_the_engine_cannot_follow_are_refused(tmp_path: Path) -> None:
+    decode = DecodeConfig(length_penalty=LengthPenaltyConfig("wu"))
+    run = run_folder(tmp_path / "run", DATA, decode)
+    with pytest.raises(ConfigError, match=r"^decode\.length_penalty\.kind is wu, which cannot be run by CTranslate2"):
+        finish(export(run.model_dir, tmp_path / "out"))
+
+
+@needs_engine
+def test_the_command_says_how_it_compares(mt: Call, run: Recipe, tmp_path: Path) -> None:  # noqa: F811
+    called = mt("export", run.model_dir, "--to", "ctranslate2", tmp_path / "out", "--sentences", 4)
+    assert called.code == 0
+    assert called.out.startswith(f"{tmp_path / 'out'}: 4 sentences translated alike, log-probabilities equal to ")
