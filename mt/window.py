@@ -10,9 +10,11 @@ from mt.lines.alignment import align, copy_unknown, source_words
 from mt.lines.bans import says, spellings
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation, first_word, joined, repeats
+from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, impossible
+from mt.search.risk import minimum_bayes_risk
 from mt.text.sentences import split_to_fit
 from mt.text.tokenizer import Tokenizers
 
@@ -133,8 +135,15 @@ class Window:
             for spelling in spellings(one.tokens, phrase, self.tgt)
         }
 
+    def _utility(self, hypotheses: Sequence[Hypothesis]) -> list[list[float]]:
+        assert self.config.mbr_metric is not None
+        texts = self.tgt.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
+        return utilities(texts, self.config.mbr_metric)
+
     def _different(self, hypotheses: Sequence[Hypothesis]) -> list[tuple[str, Hypothesis]]:
         """The best `n_best` with different texts; a text is one line, whatever pieces the model chose."""
+        if self.config.mbr_metric is not None:
+            hypotheses = minimum_bayes_risk(hypotheses, self.config.search == "sample", self._utility)
         texts = self.tgt.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
         best: dict[str, Hypothesis] = {}
         for text, found in zip(texts, hypotheses, strict=True):

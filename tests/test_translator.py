@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from mt.data.training_data import batches_of
 from mt.engine import evaluating
 from mt.errors import ConfigError, RunError
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
 from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoint, Checkpoints
@@ -329,3 +331,23 @@ def test_checkpoints_are_chosen_by_name(tmp_path: Path) -> None:
 def test_import_mt_imports_no_torch() -> None:
     program = "import mt, sys; assert mt.load; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 6}, {"search": "sample", "samples": 12, "temperature": 2.0}])
+def test_minimum_bayes_risk_takes_the_text_that_is_most_like_all_others(options: dict[str, Any]) -> None:
+    """Scores are expected utilities; the log-probability stays the model's, and each text comes once."""
+    config = DecodeConfig(mbr_metric="chrf", n_best=3, max_length=6, **options)
+    translator = untrained(config)
+    [line] = translator.translate(["a b c d"])
+    [found] = translator.engine.search([translator.tokenizers.src.encode("a b c d")], config)
+    texts = translator.tokenizers.tgt.decode_batch([one.tokens for one in found])
+    weights = [float(one.count) if config.search == "sample" else math.exp(one.log_prob) for one in found]
+    expected = {
+        text: sum(weight * value for weight, value in zip(weights, row, strict=True)) / sum(weights)
+        for text, row in zip(texts, utilities(texts, "chrf"), strict=True)
+    }
+    kept = [line, *line.alternatives]
+    assert len({one.text for one in kept}) == len(kept)
+    whole = [one for one in kept if not one.truncated]
+    assert [one.score for one in whole] == sorted((one.score for one in whole), reverse=True)
+    assert [one.score for one in kept] == pytest.approx([expected[one.text] for one in kept])

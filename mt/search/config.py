@@ -102,10 +102,14 @@ class DecodeConfig:
 
     def __post_init__(self) -> None:
         self._check_options()
-        most, key = self._most()
-        if most is not None and self.n_best > most:
-            raise ConfigError(f"decode.n_best ({self.n_best}) must not be above {key} ({most}).")
-        if self.beam_size % self.group_size:
+        if self.search == "greedy" and self.n_best > 1:
+            raise ConfigError(
+                f"decode.n_best ({self.n_best}) must be 1 with decode.search greedy, which finds one translation."
+            )
+        if self._most is not None and self.n_best > self._most:
+            key = "decode.samples" if self.search == "sample" else "decode.beam_size"
+            raise ConfigError(f"decode.n_best ({self.n_best}) must not be above {key} ({self._most}).")
+        if self.beam_size % (self.beam_groups or 1):
             raise ConfigError(
                 f"decode.beam_groups ({self.beam_groups}) must divide decode.beam_size ({self.beam_size})."
             )
@@ -127,24 +131,22 @@ class DecodeConfig:
                     f"search is {self.search}: choose that search, or leave decode.{name} out."
                 )
 
-    def _most(self) -> tuple[int | None, str]:
-        """How many translations there can be, and the key that says so."""
-        if self.search == "alternatives":
-            return None, ""
-        if self.search == "greedy":
-            return 1, "1, the only translation of decode.search greedy"
-        return (self.samples, "decode.samples") if self.search == "sample" else (self.beam_size, "decode.beam_size")
+    @property
+    def _most(self) -> int | None:
+        """How many translations a search can return; None: as many as there are pieces."""
+        return {"alternatives": None, "greedy": 1, "sample": self.samples}.get(self.search, self.beam_size)
 
     @property
     def group_size(self) -> int:
         """Hypotheses of each group of the beam."""
-        return max(self.beam_size // (self.beam_groups or self.beam_size), 1)
+        return self.beam_size // (self.beam_groups or self.beam_size)
 
     @property
     def candidates(self) -> int:
         """Hypotheses to ask a search for: more than `n_best` where they are ranked anew, or may spell one text."""
-        most, _ = self._most()
-        return self.n_best if most is None or (self.n_best == 1 and self.mbr_metric is None) else most
+        if self._most is None or (self.n_best == 1 and self.mbr_metric is None):
+            return self.n_best
+        return self._most
 
     def shortest(self, source_pieces: int) -> int:
         """Fewest pieces of a translation of a source of `source_pieces`, the end mark not counted."""
