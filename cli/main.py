@@ -26,6 +26,7 @@ COMMANDS = {
     "translate": "Translate lines of text, from standard input to standard output.",
     "score": "Tell how probable a model finds given translations.",
     "evaluate": "Score a run's test sets, or files of translations.",
+    "plot": "Draw the curves of trainings, to be compared.",
     "export": "Convert a trained model for another engine.",
 }
 
@@ -38,6 +39,7 @@ _STAYS = {
     "translate": "What is done stays beside the file of --output; the same command goes on from there.",
     "score": "The same command begins anew.",
     "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
+    "plot": "Nothing half-made is left; the same command begins anew.",
     "export": "Nothing half-made is left; the same command begins anew.",
 }
 """What is true after an interrupt."""

@@ -93,6 +93,40 @@ def _is_later(line: bytes, update: int) -> bool:
     return isinstance(found, int) and found > update
 
 
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The events of a log in the order of their updates; of updates that were run again, only as they were last.
+
+    A last line that is only begun, and what is no event of an update, are left out; "nan" and "inf" are numbers again.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise RunError(f"{path} could not be read ({error}).") from error
+    events: dict[tuple[int, str], dict[str, Any]] = {}
+    for event in filter(None, map(_event, lines)):
+        place = event["update"], event["event"]
+        while events and next(reversed(events))[0] > event["update"]:
+            events.popitem()
+        events.pop(place, None)
+        events[place] = event
+    return list(events.values())
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("event"), str):
+        return None
+    if not isinstance(content.get("update"), int):
+        return None
+    return {key: float(value) if value in ("nan", "inf", "-inf") else value for key, value in content.items()}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(entry) for key, entry in value.items()}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mt.errors import RunError
-from mt.training.log import EventLog, perplexity
+from mt.training.log import EventLog, perplexity, read_log
 
 
 def events(path: Path) -> list[dict[str, Any]]:
@@ -107,3 +107,33 @@ def test_perplexity_never_overflows(nll: float, shown: str) -> None:
 def test_perplexity_is_the_exponential() -> None:
     """Fault 50."""
     assert perplexity(20 / 12) == pytest.approx(5.294490, rel=1e-6)
+
+
+def test_a_log_is_read_as_it_was_run_last(tmp_path: Path) -> None:
+    """Lines of updates that were run again, as after a kill, a torn end, and notes of a person."""
+    lines = [
+        *('{"event": "trained", "update": 5, "loss": 3.0}', "my note", "[1]", '{"update": 6}', '{"event": "x"}'),
+        *('{"event": "validated", "update": 5, "loss": "nan"}', '{"event": "saved", "update": 5}'),
+        *('{"event": "trained", "update": 10, "loss": 2.0}', '{"event": "trained", "update": 15, "loss": 1.0}'),
+        *('{"event": "trained", "update": 10, "loss": 2.5}', '{"event": "trained", "update": 12, "lo'),
+    ]
+    (tmp_path / "log").write_text("\n".join(lines))
+    found = read_log(tmp_path / "log")
+    assert [(event["event"], event["update"], event.get("loss")) for event in found[:1] + found[2:]] == [
+        ("trained", 5, 3.0),
+        ("saved", 5, None),
+        ("trained", 10, 2.5),
+    ]
+    assert math.isnan(found[1]["loss"])
+
+
+def test_a_log_is_read_as_it_was_written(tmp_path: Path) -> None:
+    with EventLog(tmp_path / "log") as log:
+        log.write("trained", {"update": 1, "loss": math.inf, "text": "inf and nan"})
+    (event,) = read_log(tmp_path / "log")
+    assert (event["loss"], event["text"]) == (math.inf, "inf and nan")
+
+
+def test_a_log_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="could not be read"):
+        read_log(tmp_path)

@@ -1,0 +1,168 @@
+"""Plot: the logs of run folders -> one picture that compares them, as SVG or PNG.
+
+The same logs give the same bytes: no date, no name drawn by chance, no setting of the person's.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mt.curves import AXES, NATS, QUANTITIES, Axis, Quantity, RunLog, read_runs
+from mt.errors import ConfigError, MissingExtraError
+from mt.events import Event, Notice
+from mt.text.files import write_aside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
+"""Suffix of a picture -> what is kept out of it."""
+# Okabe and Ito 2008: told apart by people of any colour vision. Black is for text, and yellow too light for a line.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+DASHES = ("-", (0, (6, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (10, 2)))
+STYLE: dict[str, Any] = {
+    "svg.hashsalt": "mt",
+    "font.size": 9.5,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "figure.constrained_layout.h_pad": 0.12,
+    "figure.constrained_layout.w_pad": 0.12,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+    "savefig.dpi": 120,
+}
+MARKED = 40
+"""Validations up to which each is marked."""
+DETAILED = 8
+"""Runs up to which the legend tells the best validation of each."""
+
+
+def plot(runs: Sequence[Path], output: Path | None = None, along: str = "updates") -> Generator[Event, None, Path]:
+    """Draw the curves of run folders into the file that is returned.
+
+    Args:
+        output: its suffix says what is drawn, .svg or .png. Without it: plot.svg, in the folder of a single run or the
+            current one.
+        along: what all curves run along, a key of `AXES`.
+
+    Raises:
+        ConfigError: `output` is neither SVG nor PNG.
+        MissingExtraError: matplotlib is not installed.
+        RunError: a folder holds no training.
+    """
+    target = output or (runs[0] if len(runs) == 1 else Path()) / "plot.svg"
+    style = target.suffix.lower().removeprefix(".")
+    if style not in FORMATS:
+        raise ConfigError(f"'{target}' does not say what to draw: its name must end in .svg or .png.")
+    logs = read_runs(runs)
+    for log in logs:
+        if not log.of("validated"):
+            yield Notice(f"{log.name} has not been validated yet: it has no curves of validations.")
+    with _style(), write_aside(target) as file:
+        figure = draw(logs, AXES[along].fitted(logs))
+        figure.savefig(file, format=style, metadata=FORMATS[style])
+    return target
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Draw by nothing but what this file says."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingExtraError("Drawing curves", "plots") from None
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        yield
+
+
+def draw(logs: Sequence[RunLog], axis: Axis) -> Figure:
+    """A panel for each quantity that one of the runs has, all along the same axis, and the legend in the last."""
+    from matplotlib.figure import Figure
+
+    shown = [quantity for quantity in QUANTITIES.values() if any(log.curve(quantity, axis).finite for log in logs)]
+    figure = Figure(figsize=(13, 7.2), layout="constrained")
+    *panels, last = figure.subplots(2, -(-(len(shown) + 1) // 2)).flat
+    for panel, quantity in zip(panels, shown, strict=False):
+        _draw_panel(panel, quantity, axis, logs)
+    for empty in (*panels[len(shown) :], last):
+        empty.axis("off")
+    _draw_legend(last, logs)
+    figure.align_ylabels()
+    return figure
+
+
+def _draw_panel(panel: Axes, quantity: Quantity, axis: Axis, logs: Sequence[RunLog]) -> None:
+    for log, look in zip(logs, _looks(), strict=False):
+        curve, best = log.curve(quantity, axis), log.best(quantity, axis)
+        marked = len(curve.x) == 1 or (quantity.event == "validated" and len(curve.x) <= MARKED)
+        panel.plot(curve.x, curve.y, **look, marker="." if marked else "")
+        panel.plot(best.x, best.y, color=look["color"], linestyle="", **BEST)
+    panel.set(title=quantity.title, ylabel=quantity.unit, xlabel=axis.label)
+    panel.set_xlim(0, 1.02 * axis.end)
+    panel.locator_params(nbins=6)
+    for scale in (panel.xaxis, panel.yaxis):
+        scale.set_major_formatter("{x:,.5g}")
+    if quantity.unit == NATS:
+        _limit_losses(panel, logs, axis)
+    elif quantity.key != "bleu":
+        panel.set_ylim(bottom=0)
+
+
+BEST: dict[str, Any] = {"marker": "o", "markersize": 9, "fillstyle": "none"}
+
+
+def _looks() -> Iterator[dict[str, Any]]:
+    """Colour and dashes of the first, second, ... run; 30 differ in one, those near each other in both."""
+    for number in count():
+        dashes = DASHES[number % len(DASHES)]
+        yield {"color": COLOURS[number % len(COLOURS)], "linestyle": dashes, "linewidth": 1.5}
+
+
+def _limit_losses(panel: Axes, logs: Sequence[RunLog], axis: Axis) -> None:
+    """One scale for training and validation, up to the worst validation: the first updates would flatten the rest."""
+    losses = [
+        log.curve(quantity, axis).finite for log in logs for quantity in QUANTITIES.values() if quantity.unit == NATS
+    ]
+    worst = [max(values) for log in logs if (values := log.curve(QUANTITIES["valid_loss"], axis).finite)]
+    lowest = min(map(min, filter(None, losses)))
+    highest = max(worst) if worst else max(map(max, filter(None, losses)))
+    margin = (highest - lowest) / 20 or 1
+    panel.set_ylim(lowest - margin, highest + margin)
+
+
+def _draw_legend(panel: Axes, logs: Sequence[RunLog]) -> None:
+    from matplotlib.lines import Line2D
+
+    lines = [
+        Line2D([], [], label=_label(log, detailed=len(logs) <= DETAILED), **look)
+        for log, look in zip(logs, _looks(), strict=False)
+    ]
+    if any(log.best_validation for log in logs):
+        lines.append(
+            Line2D([], [], color="#333333", linestyle="", label="best validation, by the recipe's metric", **BEST)
+        )
+    panel.legend(handles=lines, loc="center left", handlelength=4, labelspacing=0.8, borderaxespad=0)
+
+
+def _label(log: RunLog, *, detailed: bool) -> str:
+    """The name, and the best validation under it."""
+    name, best = textwrap.fill(log.name, 45), log.best_validation
+    if not best or not detailed:
+        return name
+    loss, bleu = (
+        f", {title} {best[key]:.4g}" if key in best else "" for title, key in (("loss", "loss"), ("BLEU", "bleu"))
+    )
+    return f"{name}\nbest at update {best['update']:,}{loss}{bleu}"
