@@ -69,34 +69,34 @@ class Grid(Beam):
         return sums.masked_fill(never, -math.inf), tokens, needs, loss
 
     def _moves(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Of each row: its need (N,); its phrases' tokens (N, K), filled up with pad; the needs after them (N, K);
-        and the need after any other token (N,)."""
-        owners = [self.phrases[number] for number in self.sentences.repeat_interleave(self.sums.size(1)).tolist()]
-        width = max(len(phrases.alphabet) for phrases in owners)
-        needed, alphabet, after, otherwise = [], [], [], []
-        for phrases, progress in zip(owners, self.progress, strict=True):
-            fill = [self.symbols.pad] * (width - len(phrases.alphabet))
-            needed.append(phrases.need(progress))
-            alphabet.append([*phrases.alphabet, *fill])
-            after.append([phrases.need(phrases.after(progress, token)) for token in alphabet[-1]])
-            otherwise.append(phrases.need(phrases.after(progress, self.symbols.eos)))
-        return (
-            torch.tensor(needed, device=device),
-            torch.tensor(alphabet, dtype=torch.int64, device=device),
-            torch.tensor(after, dtype=torch.int64, device=device),
-            torch.tensor(otherwise, device=device),
+        """Of each row: its need (N,); its phrases' tokens (N, K), filled up with pad; the needs after them (N, K); and
+        the need after any other token (N,)."""
+        owners = self._owners()
+        width = max((len(phrases.alphabet) for phrases in owners), default=0)
+        fills = [[self.symbols.pad] * (width - len(phrases.alphabet)) for phrases in owners]
+        needs = [phrases.needs(progress) for phrases, progress in zip(owners, self.progress, strict=True)]
+        columns = (
+            [need for need, _, _ in needs],
+            [[*phrases.alphabet, *fill] for phrases, fill in zip(owners, fills, strict=True)],
+            [[*after, *fill] for (_, after, _), fill in zip(needs, fills, strict=True)],
+            [otherwise for _, _, otherwise in needs],
         )
+        needed, alphabet, after, otherwise = (torch.tensor(x, dtype=torch.int64, device=device) for x in columns)
+        return needed, alphabet, after, otherwise
+
+    def _owners(self) -> list[Phrases]:
+        """The phrases of each row's line."""
+        return [self.phrases[number] for number in self.sentences.repeat_interleave(self.sums.size(1)).tolist()]
 
     def cut(self, short: Tensor, ended: Tensor, bonus: Tensor | None) -> None:
         """Store what was continued of the beams of need 0 alone."""
-        owners = [self.phrases[number] for number in self.sentences.repeat_interleave(self.sums.size(1)).tolist()]
-        needy = [phrases.need(progress) > 0 for phrases, progress in zip(owners, self.progress, strict=True)]
+        owners = zip(self._owners(), self.progress, strict=True)
+        needy = [phrases.need(progress) > 0 for phrases, progress in owners]
         self.sums = self.sums.masked_fill(torch.tensor(needy, device=self.sums.device).view_as(self.sums), -math.inf)
         super().cut(short, ended, bonus)
 
     def move(self, searched: Tensor, following: Candidates) -> None:
         """Go on with `following`, each with the progress of the row that it continues."""
         super().move(searched, following)
-        numbers = self.sentences.repeat_interleave(self.sums.size(1)).tolist()
-        moves = zip(numbers, self.trace.parents[-1].tolist(), self.tokens.tolist(), strict=True)
-        self.progress = [self.phrases[number].after(self.progress[row], token) for number, row, token in moves]
+        moves = zip(self._owners(), self.trace.parents[-1].tolist(), self.tokens.tolist(), strict=True)
+        self.progress = [phrases.after(self.progress[row], token) for phrases, row, token in moves]

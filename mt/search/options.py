@@ -18,9 +18,7 @@ class LineOptions:
     """
 
     number: int = 0
-    """Samples are drawn from (seed, number, sample): the line's number in the input, or any other name of it."""
-    seed: int | None = None
-    """In place of `decode.seed`."""
+    """The line's number in the input, or any other name of it: samples are a function of it and of `decode.seed`."""
     source_length: int = 0
     """Positions of the source that hold something, its end mark included; the coverage penalty reads it."""
     min_length: int = 0

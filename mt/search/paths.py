@@ -74,11 +74,9 @@ def _noise(lines: Sequence[LineOptions], config: DecodeConfig, limits: Sequence[
     """Numbers in [0, 1) (lines x samples, longest limit + 1) float64."""
     numbers = np.zeros((len(lines) * config.samples, max(limits, default=0) + 1))
     for row in range(len(numbers)):
-        line = lines[row // config.samples]
-        seed = config.seed if line.seed is None else line.seed
-        generator = np.random.default_rng([seed, line.number, row % config.samples])
-        length = limits[row // config.samples] + 1
-        numbers[row, :length] = generator.random(length)
+        line, sample = divmod(row, config.samples)
+        generator = np.random.default_rng([config.seed, lines[line].number, sample])
+        numbers[row, : limits[line] + 1] = generator.random(limits[line] + 1)
     return torch.from_numpy(numbers)
 
 

@@ -13,6 +13,9 @@ Progress = tuple[int, ...]
 EXACT = 8
 """With more phrases than this, `Phrases.need` does not count on their overlaps: orders are too many to try."""
 
+_OTHER = -1
+"""A token of no phrase."""
+
 
 class Phrases:
     """The required phrases of a line, but for those that others hold inside."""
@@ -26,6 +29,7 @@ class Phrases:
         self.alphabet = sorted({token for phrase in self.phrases for token in phrase})
         self._failures = [_failures(phrase) for phrase in self.phrases]
         self._after: dict[tuple[Progress, int], Progress] = {}
+        self._needs: dict[Progress, tuple[int, tuple[int, ...], int]] = {}
         self._rest: dict[tuple[int, frozenset[int]], int] = {}
 
     def after(self, progress: Progress, token: int) -> Progress:
@@ -43,6 +47,13 @@ class Phrases:
         while done and phrase[done] != token:
             done = self._failures[number][done]
         return done + (phrase[done] == token)
+
+    def needs(self, progress: Progress) -> tuple[int, tuple[int, ...], int]:
+        """`need` of the progress itself; after each token of the alphabet; and after any token outside it."""
+        if progress not in self._needs:
+            after = [self.need(self.after(progress, token)) for token in self.alphabet]
+            self._needs[progress] = self.need(progress), tuple(after), self.need(self.after(progress, _OTHER))
+        return self._needs[progress]
 
     def need(self, progress: Progress) -> int:
         """Fewest further tokens with which all phrases are there."""
