@@ -13,6 +13,7 @@ from mt.data.training_data import TrainingData
 from mt.errors import MtError
 from mt.models.config import ModelConfig
 from mt.recipe import Recipe
+from mt.training.budget import MOST
 
 LENGTH = 32
 """Positions of a sentence, for the attention weights."""
@@ -30,13 +31,19 @@ class Estimate:
     activations: int
     """What one micro-batch keeps for its backward pass, roughly, in float32; bf16 halves most of it."""
     batches: int | None
-    """Micro-batches an epoch; None: not prepared yet."""
+    """Micro-batches an epoch; None: not known yet."""
     updates: int | None
+    known_after: str = "mt prepare"
+    """What tells the number of batches."""
 
     def __str__(self) -> str:
         vocabularies = f"vocabularies of {self.src_vocab} and {self.tgt_vocab} pieces"
         memory = f"{_size(self.states + self.activations)}: {_size(self.states)} for weights, gradients and optimiser"
-        steps = "not known before mt prepare" if self.updates is None else f"{self.updates} of {self.batches} batches"
+        steps = (
+            f"not known before {self.known_after}"
+            if self.updates is None
+            else f"{self.updates} of {self.batches} batches"
+        )
         return (
             f"Parameters: {self.parameters:,} ({vocabularies})\n"
             f"Memory: about {memory}, {_size(self.activations)} for the activations of a batch in float32\n"
@@ -55,15 +62,17 @@ def estimate(recipe: Recipe) -> Estimate:
         src, tgt = len(store.tokenizers.src), len(store.tokenizers.tgt)
     shapes = parameter_shapes(recipe.model, src, tgt)
     parameters = sum(map(math.prod, shapes))
-    batches = None if store is None else _batches(recipe, store)
+    budget = recipe.train.batch_tokens.tokens
+    batches = None if store is None or budget is None else _batches(recipe, store, budget)
     return Estimate(
         parameters,
         src,
         tgt,
         states=4 * (2 * parameters + sum(map(recipe.train.optimizer.state_size, shapes))),
-        activations=4 * recipe.train.batch_tokens * activations(recipe.model),
+        activations=4 * (budget or MOST) * activations(recipe.model),
         batches=batches,
         updates=None if batches is None else -(-batches // recipe.train.accumulate),
+        known_after="mt prepare" if budget else "training has found train.batch_tokens",
     )
 
 
@@ -92,10 +101,10 @@ def _prepared(recipe: Recipe) -> Store | None:
         return None
 
 
-def _batches(recipe: Recipe, store: Store) -> int:
+def _batches(recipe: Recipe, store: Store, budget: int) -> int:
     """Batches an epoch."""
     pairs = store.split("train")
-    data = TrainingData(pairs, store.tokenizers, recipe.tokenizer, recipe.train.batch_tokens, recipe.seed, ahead=0)
+    data = TrainingData(pairs, store.tokenizers, recipe.tokenizer, budget, recipe.seed, ahead=0)
     return data.batches_in_epoch()
 
 

@@ -8,30 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import torch
 
 from mt.checks import check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
-from mt.data.training_data import TrainingData, over_budget
+from mt.data.training_data import TrainingData, longest_pair, over_budget
 from mt.errors import RunError, plural
-from mt.events import Event, Notice, Progress, silent
+from mt.estimate import activations, estimate
+from mt.events import Event, Notice, silent
+from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
+from mt.training.budget import estimated, tried
 from mt.training.checkpoint import WEIGHTS, Checkpoints
-from mt.training.config import TrainConfig
 from mt.training.distributed import ALONE, Group
 from mt.training.ema import Ema
-from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
+from mt.training.events import Stopped
 from mt.training.final import DESCRIPTION, write_final
+from mt.training.initial import initialise
 from mt.training.log import EventLog
 from mt.training.loop import Trainer
-from mt.training.meter import Meter, expected_updates
+from mt.training.memory import PairTooLargeError
 from mt.training.noise import Noise
 from mt.training.parallel import spread
 from mt.training.precision import Precision
@@ -39,9 +42,10 @@ from mt.training.resume import check_corpus, check_ranks, check_resume
 from mt.training.run_folder import LOG, clear, locked
 from mt.training.shared_checkpoints import SharedCheckpoints
 from mt.training.snapshot import restore
-from mt.training.state import TrainingState, due
+from mt.training.state import TrainingState
 from mt.training.stop import StopRequest
 from mt.training.update import Updater
+from mt.training.watch import watched
 from mt.validation import Validation
 
 
@@ -82,41 +86,42 @@ def train(
     keep_freed_memory()
     stop = should_stop if isinstance(should_stop, StopRequest) else StopRequest(should_stop)
 
-    def build() -> Trainer:
-        trainer = build_trainer(recipe, store, torch.device(device), group)
+    def begin() -> Generator[Event, None, Trainer]:
+        budget = yield from _budget(recipe, store, torch.device(device), group)
+        trainer = build_trainer(recipe, store, torch.device(device), budget, group)
         trainer.stop = stop
+        yield from _begin(recipe, store, trainer)
         return trainer
 
-    work = _lead(recipe, store, build, overwrite) if group.leads else silent(_follow(build))
+    work = _lead(recipe, store, begin, overwrite) if group.leads else silent(_follow(begin))
     report = yield from work
     return report
 
 
-def _lead(
-    recipe: Recipe, store: Store, build: Callable[[], Trainer], overwrite: bool
-) -> Generator[Event, None, TrainReport]:
+Begin: TypeAlias = Callable[[], Generator[Event, None, Trainer]]
+
+
+def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Generator[Event, None, TrainReport]:
     """Train, and do all that is done once: only rank 0 writes in the run folder."""
     with locked(recipe.model_dir):
         if overwrite:
             clear(recipe.model_dir)
         yield from _check_run(recipe)
-        trainer = build()
-        yield from _resume(trainer)
+        trainer = yield from begin()
         # Only now: a training that is refused must not change what the model in the folder is read with.
         store.tokenizers.save(recipe.model_dir / "tokenizer")
         save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
         yield Notice(_description(recipe, trainer))
-        yield from _long_pairs(store, recipe.train.batch_tokens)
+        yield from _long_pairs(store, trainer.state.batch_tokens)
         with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update) as log:
-            stopped = yield from _watch(trainer, log)
+            stopped = yield from _named(watched(trainer, log), store)
         final = write_final(recipe.model_dir, recipe.train.average) if stopped.finished else []
     return TrainReport(trainer.state, stopped.reason, stopped.finished, final)
 
 
-def _follow(build: Callable[[], Trainer]) -> Generator[Event, None, TrainReport]:
+def _follow(begin: Begin) -> Generator[Event, None, TrainReport]:
     """Take part in the training that rank 0 leads."""
-    trainer = build()
-    yield from _resume(trainer)
+    trainer = yield from begin()
     with closing(trainer.data):
         stopped = yield from trainer.run()
     return TrainReport(trainer.state, stopped.reason, stopped.finished, [])
@@ -140,11 +145,39 @@ def _long_pairs(store: Store, budget: int) -> Generator[Event, None, None]:
         )
 
 
-def build_trainer(recipe: Recipe, store: Store, device: torch.device, group: Group = ALONE) -> Trainer:
-    """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
+def _budget(recipe: Recipe, store: Store, device: torch.device, group: Group) -> Generator[Event, None, int]:
+    """The budget of a micro-batch: the recipe's, or what fits into memory on all ranks, found once for a training."""
+    if budget := recipe.train.batch_tokens.tokens:
+        return budget
+    kept: int | None = group.gather(Checkpoints(recipe.model_dir).budget() if group.leads else None)[0]
+    if kept is not None:
+        return kept
+    yield Notice("Looking for the largest train.batch_tokens that fits into memory.")
+    found: int = min(group.gather(_largest_budget(recipe, store, device)))
+    yield Notice(f"train.batch_tokens auto: {found}.")
+    return found
+
+
+def _largest_budget(recipe: Recipe, store: Store, device: torch.device) -> int:
+    if device.type == "cpu":
+        return estimated(4 * activations(recipe.model), estimate(recipe).states)
+    model = _model(recipe, store, device)
+    loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
+    precision = Precision.resolve(recipe.train.precision, device)
+    state = sum(recipe.train.optimizer.state_size(parameter.shape) for parameter in model.parameters())
+    return tried(loss, model, precision, longest_pair(store.split("train")), state, store.tokenizers.tgt.pad)
+
+
+def _model(recipe: Recipe, store: Store, device: torch.device) -> EncoderDecoder:
+    """The recipe's model before any training."""
     torch.manual_seed(recipe.seed)
-    tokenizers = store.tokenizers
-    model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad).to(device)
+    src, tgt = store.tokenizers.src, store.tokenizers.tgt
+    return recipe.model.build(len(src), len(tgt), tgt.pad).to(device)
+
+
+def build_trainer(recipe: Recipe, store: Store, device: torch.device, budget: int, group: Group = ALONE) -> Trainer:
+    """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
+    model = _model(recipe, store, device)
     objective = OBJECTIVES[recipe.train.objective](recipe.train)
     layout = spread(model, partial(objective, model), group, recipe.train.sharding)
     optimizer = recipe.train.optimizer.build(model.parameters())
@@ -157,17 +190,19 @@ def build_trainer(recipe: Recipe, store: Store, device: torch.device, group: Gro
         schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps, recipe.model.dim),
         data=TrainingData(
             store.split("train"),
-            tokenizers,
+            store.tokenizers,
             recipe.tokenizer,
-            recipe.train.batch_tokens,
+            budget,
             recipe.seed,
             rank=group.rank,
             ranks=group.size,
         ),
-        validate=Validation(recipe, store, scored, loss, precision, group) if recipe.data.valid else None,
+        validate=Validation(recipe, store, scored, loss, precision, budget, group) if recipe.data.valid else None,
         checkpoints=SharedCheckpoints(recipe.model_dir, group),
         config=recipe.train,
-        state=TrainingState(metric=recipe.train.metric, data=store.manifest["corpus"], ranks=group.size),
+        state=TrainingState(
+            metric=recipe.train.metric, data=store.manifest["corpus"], batch_tokens=budget, ranks=group.size
+        ),
         ema=Ema(model, recipe.train.ema) if recipe.train.ema is not None else None,
     )
 
@@ -188,8 +223,8 @@ def _check_run(recipe: Recipe) -> Generator[Event, None, None]:
             yield Notice(f"Changed since this training began: {', '.join(map(str, changes))}.")
 
 
-def _resume(trainer: Trainer) -> Generator[Event, None, None]:
-    """Put the newest whole checkpoint into `trainer`, where there is one."""
+def _begin(recipe: Recipe, store: Store, trainer: Trainer) -> Generator[Event, None, None]:
+    """Put the newest whole checkpoint into `trainer`; where there is none, the weights of `train.init_from`, if any."""
     checkpoint, damaged = trainer.checkpoints.newest()
     for sentence in damaged:
         yield Notice(sentence)
@@ -202,49 +237,17 @@ def _resume(trainer: Trainer) -> Generator[Event, None, None]:
             yield Notice(changed)
         trainer.state = replace(state, ranks=trainer.group.size)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
+    elif recipe.train.init_from is not None:
+        model = trainer.updater.model
+        file = initialise(model, recipe.train.init_from, store.tokenizers.fingerprint)
+        trainer.ema = None if trainer.ema is None else Ema(model, trainer.ema.decay)
+        yield Notice(f"Beginning with the weights of {file}.")
 
 
-def _watch(trainer: Trainer, log: EventLog) -> Generator[Event, None, Stopped]:
-    """Run `trainer`, log its events and pass them on, updates as their means and as progress."""
-    meter, before, means = Meter(), trainer.state, None
-    events = trainer.run()
-    while True:
-        try:
-            event = next(events)
-        except StopIteration as end:
-            stopped: Stopped = end.value
-            return stopped
-        if isinstance(event, StepDone):
-            meter.add(event)
-            if means is None or due(trainer.config.log_every, before, event.state):
-                means = meter.means()
-                log.write("trained", asdict(means))
-                yield means
-            before = event.state
-            detail = f"loss {means.loss:.3f}, {means.tokens_per_second:,.0f} tokens/s"
-            yield _progress(event.state, trainer.config, detail)
-        elif isinstance(event, Progress):
-            yield _progress(trainer.state, trainer.config, f"{event.label}: {event.done} of {event.total} {event.unit}")
-        else:
-            if isinstance(event, Rewound):
-                log.cut(event.state.update)
-                meter, before = Meter(), event.state
-            log.write(*_logged(event))
-            yield event
-
-
-def _progress(state: TrainingState, config: TrainConfig, detail: str) -> Progress:
-    return Progress("training", state.update, expected_updates(state, config), "updates", detail)
-
-
-def _logged(event: Event) -> tuple[str, dict[str, Any]]:
-    """Name and values of an event's line in the log."""
-    assert isinstance(event, Validated | Saved | Rewound | Stopped)
-    values: dict[str, Any] = {"update": event.state.update, "seconds": event.state.seconds}
-    if isinstance(event, Validated):
-        return "validated", {**values, **event.state.scores, "best": event.is_best}
-    if isinstance(event, Rewound):
-        return "rewound", {**values, "reason": event.reason, "lr_scale": event.state.lr_scale}
-    if isinstance(event, Stopped):
-        return "stopped", {**values, "reason": event.reason, "finished": event.finished}
-    return "saved", values
+def _named(work: Generator[Event, None, Stopped], store: Store) -> Generator[Event, None, Stopped]:
+    """Run `work`; a pair that is too large is refused with the beginning of its text."""
+    try:
+        return (yield from work)
+    except PairTooLargeError as error:
+        text = store.tokenizers.src.decode(error.source[:-1])
+        raise RunError(f"{error} Its source begins '{text[:60]}'.") from error

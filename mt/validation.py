@@ -45,6 +45,7 @@ class Validation:
         model: EncoderDecoder,
         loss: Callable[[Batch], Loss],
         precision: Precision,
+        budget: int,
         group: Group = ALONE,
     ) -> None:
         self.group = group
@@ -52,7 +53,7 @@ class Validation:
         self.precision = precision
         self.folder = recipe.model_dir / FOLDER
         self.suffix = recipe.data.tgt_lang
-        self.batches = list(batches_of(store.split("valid"), store.tokenizers, recipe.train.batch_tokens))
+        self.batches = list(batches_of(store.split("valid"), store.tokenizers, budget))
         self.sources = list(store.reference_lines("valid", "src"))
         references = [list(store.reference_lines("valid", "tgt"))]
         self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in METRICS}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mt.config import dump, key_paths, option, to_mapping
 from mt.config_reader import build
 from mt.errors import ConfigError
-from mt.training.config import Period
+from mt.training.units import Period
 from mt.yaml_tree import Block, merge, override, parse_yaml, read_yaml
 
 HERE = Path("/texts")

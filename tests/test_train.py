@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from mt.data.store import Store
 from mt.errors import DataError, RunError
 from mt.events import Event, Notice, Progress, finish
 from mt.prepare import prepare
@@ -373,3 +374,96 @@ def test_half_precision_learns_as_well(task: Path, tmp_path: Path) -> None:
         scores.append(run_to_the_end(recipe).state.scores["loss"])
     assert scores[0] < 1.5  # of 2.5 for a guess
     assert scores[1:] == pytest.approx([scores[0]] * 2, abs=0.1)
+
+
+class TestInitialWeights:
+    """`train.init_from`."""
+
+    def test_are_those_of_another_run(self, task: Path, tmp_path: Path) -> None:
+        other = recipe_of(task, str(tmp_path / "other"))
+        run_to_the_end(other)
+        recipe = recipe_of(
+            task, str(tmp_path / "run"), f"train.init_from={other.model_dir}", "train.max_steps=1", "train.lr=1e-30"
+        )
+        recipe = load_recipe(write_recipe(tmp_path, recipe), ["train.schedule.init=0", "train.ema=0.5"])
+        notices: list[Event] = []
+        report = finish(train(recipe), notices.append)
+        assert Notice(f"Beginning with the weights of {other.model_dir / 'model.safetensors'}.") in notices
+        assert (report.state.update, report.state.epoch_part < 0.5) == (1, True)
+        expected = read_tensors(other.model_dir / "model.safetensors")
+        torch.testing.assert_close(read_tensors(recipe.model_dir / "model.safetensors"), expected)
+
+    def test_are_needed_at_the_beginning_alone(self, task: Path, tmp_path: Path) -> None:
+        """A stopped training goes on bit for bit, also where the other run is gone."""
+        other = recipe_of(task, str(tmp_path / "other"))
+        finish(train(other, should_stop=stop_after(3)))
+        whole, parts = (
+            recipe_of(task, str(tmp_path / name), f"train.init_from={other.model_dir}") for name in ("whole", "parts")
+        )
+        run_to_the_end(whole)
+        finish(train(parts, should_stop=stop_after(5)))
+        shutil.rmtree(other.model_dir)
+        run_to_the_end(parts)
+        assert weights(parts) == weights(whole)
+        with pytest.raises(RunError, match=r"train.init_from: .*other -> null"):
+            finish(train(recipe_of(task, str(tmp_path / "parts"))))
+
+    def test_of_another_vocabulary_are_refused(self, task: Path, tmp_path: Path) -> None:
+        """Fault 35."""
+        other = recipe_of(task, str(tmp_path / "other"))
+        run_to_the_end(other)
+        recipe = recipe_of(task, str(tmp_path / "run"), f"train.init_from={other.model_dir}", *BPE, data="bpe")
+        with pytest.raises(RunError) as caught:
+            finish(train(recipe))
+        prints = [Store.open(task / data).tokenizers.fingerprint[:12] for data in ("words", "bpe")]
+        assert str(caught.value) == (
+            f"train.init_from: {other.model_dir} has another vocabulary ({prints[0]}) than the prepared corpus "
+            f"({prints[1]}), and its embeddings mean other pieces: set tokenizer.reuse to {other.model_dir} and "
+            "prepare again."
+        )
+        assert not (recipe.model_dir / "recipe.yaml").exists()
+
+    def test_of_another_shape_are_refused(self, task: Path, tmp_path: Path) -> None:
+        """Fault 35: the sentence names the parameter and both shapes."""
+        other = recipe_of(task, str(tmp_path / "other"))
+        run_to_the_end(other)
+        recipe = recipe_of(task, str(tmp_path / "run"), f"train.init_from={other.model_dir}", "model.ffn_dim=32")
+        with pytest.raises(
+            RunError, match=r"does not fit the recipe's model \('.*' has shape \(16,\) in it, but \(32,\)"
+        ):
+            finish(train(recipe))
+
+    def test_need_a_run(self, task: Path, tmp_path: Path) -> None:
+        with pytest.raises(RunError, match=r"train\.init_from: .*nowhere is not the run folder of a training"):
+            finish(train(recipe_of(task, str(tmp_path / "run"), f"train.init_from={tmp_path / 'nowhere'}")))
+
+
+class TestBudget:
+    def test_that_was_found_is_kept(self, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        recipe = recipe_of(task, str(tmp_path / "run"), "train.batch_tokens=auto")
+        monkeypatch.setattr("mt.train.estimated", lambda *_: 60)
+        events: list[Event] = []
+        finish(train(recipe, should_stop=stop_after(5)), events.append)
+        assert Notice("train.batch_tokens auto: 60.") in events
+        monkeypatch.setattr("mt.train.estimated", lambda *_: 300)
+        run_to_the_end(recipe)
+        whole = recipe_of(task, str(tmp_path / "whole"), "train.batch_tokens=60")
+        run_to_the_end(whole)
+        assert weights(recipe) == weights(whole)
+        assert "batch_tokens: auto" in (recipe.model_dir / "recipe.yaml").read_text("utf-8")
+
+    def test_of_a_tiny_model_on_this_machine(self, task: Path, tmp_path: Path) -> None:
+        state = run_to_the_end(recipe_of(task, str(tmp_path / "run"), "train.batch_tokens=auto")).state
+        assert 256 <= state.batch_tokens <= 2**15
+
+    def test_a_pair_that_does_not_fit_is_named_with_its_text(
+        self, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def loss(*_: object) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        monkeypatch.setattr("mt.objectives.cross_entropy.CrossEntropy.__call__", loss)
+        with pytest.raises(
+            RunError, match=r"does not fit into memory even alone: .* Its source begins '(one|two|three|four|five|six)"
+        ):
+            finish(train(recipe_of(task, str(tmp_path / "run"), "train.batch_tokens=3", "seed=4")))

@@ -15,13 +15,14 @@ from mt.data.batching import Batch
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
 from mt.training.checkpoint import Checkpoints
-from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
+from mt.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from mt.training.events import StepDone
 from mt.training.loop import Trainer
 from mt.training.noise import Noise
 from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
+from mt.training.units import Period
 from mt.training.update import Updater
 
 NEVER = Period.parse("1000000000")

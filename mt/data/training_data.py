@@ -167,6 +167,15 @@ def batches_of(corpus: ParallelIds, tokenizers: Tokenizers, budget: int) -> Iter
         yield collate(sources, targets, specials.pad, specials.bos, specials.eos)
 
 
+def longest_pair(corpus: ParallelIds) -> int:
+    """Tokens of the longest side of all pairs of a corpus, as they are stored, its special token included."""
+    return 1 + max(
+        int(np.diff(side.offsets[start : start + POOL_SIZE + 1]).max())
+        for side in (corpus.src, corpus.tgt)
+        for start in range(0, len(corpus), POOL_SIZE)
+    )
+
+
 def over_budget(corpus: ParallelIds, budget: int) -> int:
     """How many pairs of a corpus are longer than the budget of a batch, as they are stored: each is one of its own."""
     found = 0

@@ -171,6 +171,10 @@ class Checkpoints:
         self._drop(dropped)
         return dropped
 
+    def budget(self) -> int | None:
+        """Tokens of a micro-batch of this training, where a checkpoint says so."""
+        return next((state.batch_tokens for state in self._states().values() if state.batch_tokens), None)
+
     def _states(self) -> dict[int, TrainingState]:
         """The states that can be read, by their update, the earliest first; their checkpoints may still be torn."""
         states = {}

@@ -1,54 +1,20 @@
-"""The recipe's `train` block, and periods with units. It imports no torch."""
+"""The recipe's `train` block. It imports no torch."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mt.config import option
 from mt.errors import ConfigError
+from mt.training.units import Budget, Period
 
 if TYPE_CHECKING:
     import torch
 
     from mt.training.schedules import Schedule
-
-_UNITS = {
-    "updates": {"": 1, "u": 1},
-    "epochs": {"e": 1},
-    "tokens": {"t": 1, "kt": 10**3, "mt": 10**6, "gt": 10**9},
-    "seconds": {"s": 1, "m": 60, "h": 3600},
-}
-_FACTORS = {suffix: (unit, factor) for unit, suffixes in _UNITS.items() for suffix, factor in suffixes.items()}
-
-
-@dataclass(frozen=True)
-class Period:
-    """A stretch of training: `value` in `unit` (updates, epochs, target tokens or seconds); `text` as written."""
-
-    value: float
-    unit: str
-    text: str
-
-    @classmethod
-    def parse(cls, text: str) -> Period:
-        """Read `500` (updates), `2e` (epochs), `10Mt` (target tokens; also `t`, `kt`, `Gt`), `90s`, `30m`, `4h`."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", text.strip())
-        # Letters alone are lower case: 10M could be minutes or a million of something.
-        suffix = "?" if not match else match[2] if len(match[2]) == 1 else match[2].lower()
-        if not match or suffix not in _FACTORS or float(match[1]) <= 0:
-            raise ConfigError(
-                f"'{text}' is not a period; write a number above 0 and a unit: 500 (updates), 2e (epochs), "
-                "10Mt (target tokens), 90s, 30m or 4h."
-            )
-        unit, factor = _FACTORS[suffix]
-        return cls(float(match[1]) * factor, unit, text.strip())
-
-    def __str__(self) -> str:
-        return self.text
-
 
 DECAYS = ("linear", "cosine")
 """Schedules with an end."""
@@ -193,7 +159,14 @@ class AverageConfig:
 class TrainConfig:
     """How the model is trained. Periods carry units: 500 updates, 2e epochs, 10Mt target tokens, 30m minutes."""
 
-    batch_tokens: int = option(4096, help="budget of a micro-batch: rows x longest side, specials included", ge=1)
+    init_from: Path | None = option(
+        None, help="run folder whose weights a new training begins with; it must have the same vocabulary"
+    )
+    batch_tokens: Budget = option(
+        Budget(4096),
+        help="budget of a micro-batch: rows x longest side, specials included; auto: the largest that fits into "
+        "memory, at most 32768, found when training begins",
+    )
     accumulate: int = option(1, help="micro-batches an update", ge=1)
     batch_warmup: int = option(0, help="updates over which their number grows from 1 to train.accumulate", ge=0)
     lr: float = option(5e-4, help="peak learning rate", gt=0)

@@ -12,7 +12,7 @@ from typing import Protocol, TypeAlias
 from mt.data.batching import Batch
 from mt.data.training_data import Elsewhere
 from mt.errors import RunError
-from mt.events import Event
+from mt.events import Event, Notice
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.config import TrainConfig
 from mt.training.distributed import Group
@@ -84,7 +84,7 @@ class Trainer:
         while not (stop := (yield from self._duties()) or self._end()):
             last = self.state
             for batches in self._updates():
-                yield self._update(batches)
+                yield from self._update(batches)
                 if reason := self._diverged():
                     yield self._rewind(reason)
                     break
@@ -113,7 +113,7 @@ class Trainer:
         """Of the next update, on all ranks."""
         return self.config.micro_batches(self.state.update + 1) * self.group.size
 
-    def _update(self, batches: list[Batch | Elsewhere]) -> StepDone:
+    def _update(self, batches: list[Batch | Elsewhere]) -> Iterable[Event]:
         rate, before = self.state.lr_scale * self.schedule(self.state.update + 1), self.state
         done = self.updater(batches, rate, before)
         state = before.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
@@ -121,9 +121,10 @@ class Trainer:
             state = replace(state, loss_scale=state.loss_scale.after(overflow=done.skipped))
         if self.ema is not None and not done.skipped:
             self.ema.add(state.update)
-        self._advance(state)
+        self._advance(replace(state, cuts=state.cuts + done.cuts))
+        yield from map(Notice, done.notices)
         seconds, self._unsaved = self.state.seconds - before.seconds, True
-        return StepDone(self.state, done.loss, done.nll, done.tokens, seconds, done.grad_norm, rate)
+        yield StepDone(self.state, done.loss, done.nll, done.tokens, seconds, done.grad_norm, rate)
 
     def _diverged(self) -> str:
         """Why no update can be made any more; '' while they can."""

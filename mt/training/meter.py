@@ -32,6 +32,8 @@ class Trained(Event):
     tokens_per_second: float
     """Target tokens, end marks included, padding not; validation and saving are not in the time."""
     skipped: int
+    cuts: int
+    """Cuts through micro-batches that did not fit into memory, since training began."""
 
 
 class Meter:
@@ -62,6 +64,7 @@ class Meter:
             grad_norm=float(last.grad_norm),
             tokens_per_second=tokens / max(sum(step.seconds for step in steps), 1e-9),
             skipped=state.skipped,
+            cuts=state.cuts,
         )
 
 

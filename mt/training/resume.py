@@ -41,6 +41,8 @@ RULES = {
     "train.batch_tokens": FIXED,
     "train.metric": FIXED,
     "train.objective": FIXED,
+    # Read when training begins; the other run may be gone since.
+    "train.init_from": FIXED,
     # A moving average is one of all updates.
     "train.ema": FIXED,
     "train.optimizer.name": FIXED,

@@ -56,16 +56,21 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path) ->
     Raises:
         RunError: names or shapes are not the model's; the sentence names the first of them.
     """
-    own = model.state_dict()
-    if difference := _difference(weights, own):
+    if found := difference(weights, model.state_dict()):
         raise RunError(
-            f"{file} does not fit the run's recipe and tokenizer ({difference}): put back the recipe.yaml and the "
+            f"{file} does not fit the run's recipe and tokenizer ({found}): put back the recipe.yaml and the "
             "tokenizer that it was trained with."
         )
+    put_weights(model, weights)
+
+
+def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy weights of the names and shapes of `model` into it, on each rank the part that it has."""
+    own = model.state_dict()
     model.load_state_dict({name: parted(tensor, own[name]) for name, tensor in weights.items()})
 
 
-def _difference(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
+def difference(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
     """The first difference between the tensors of a file and those of a model; '' where there is none."""
     for name in sorted({*own, *weights}):
         if name not in weights:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from mt.training.config import Period, TrainConfig
+from mt.training.config import TrainConfig
 from mt.training.loss_scale import LossScale
+from mt.training.units import Period
 
 HIGHER_IS_BETTER = {"loss": False, "bleu": True, "chrf": True}
 """Metrics that can tell the best checkpoint, and their direction."""
@@ -48,6 +49,10 @@ class TrainingState:
     """Training time, over all sessions."""
     skipped: int = 0
     """Updates skipped because loss or gradient was not a number."""
+    cuts: int = 0
+    """Cuts through micro-batches that did not fit into memory."""
+    batch_tokens: int = 0
+    """The budget of a micro-batch: found on the device, or the recipe's."""
     skipped_in_row: int = 0
     """Those since the last update that was made."""
     rewinds: int = 0

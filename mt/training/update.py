@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from mt.data.batching import Batch
 from mt.data.training_data import Elsewhere
 from mt.training.distributed import ALONE, Group
+from mt.training.memory import MemoryLimit, is_out_of_memory
 from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
 from mt.training.parallel import Layout, whole
@@ -35,6 +36,10 @@ class Update:
     """L2 norm of the gradient, before clipping."""
     skipped: bool
     """Whether the gradient was no number, so that no weight was changed."""
+    cuts: int = 0
+    """Cuts through micro-batches, since they do not fit into memory."""
+    notices: tuple[str, ...] = ()
+    """What a person should read of it."""
 
 
 _NOTHING = Batch(*(torch.full((1, 1), value) for value in (0, True, 0, 0, True)))
@@ -46,7 +51,8 @@ class Updater:
     """Changes `model` by one update at a time: gradient, unscaling, clipping, step, in this order.
 
     The gradient is that of the loss summed over all micro-batches, divided once by their target tokens: it does not
-    depend on how the pairs of an update are cut into micro-batches, nor on which rank has which.
+    depend on how the pairs of an update are cut into micro-batches, nor on which rank has which. So where
+    one process trains, a micro-batch that does not fit into memory is cut in halves, with the same result.
     """
 
     model: nn.Module
@@ -58,26 +64,53 @@ class Updater:
     clip_norm: float | None
     """Largest L2 norm of the gradient; None: any."""
     group: Group = ALONE
+    memory: MemoryLimit = field(default_factory=MemoryLimit)
 
     def __call__(self, batches: Sequence[Batch | Elsewhere], rate: float, before: TrainingState) -> Update:
         """Make an update from the micro-batches that follow on `before`, with learning rate `rate`.
 
         No gradient is left behind.
         """
-        tokens, sums = sum(batch.tokens for batch in batches), torch.zeros(2, device=self.precision.device)
+        tokens, notices = sum(batch.tokens for batch in batches), list[str]()
         scale = before.loss_scale.value if self.precision.needs_loss_scale else 1.0
-        passes = self._passes(batches, before.batch)
-        for left, (number, batch) in zip(reversed(range(len(passes))), passes, strict=True):
-            self.noise.begin(before.epoch, number)
-            with self.loss.apart() if left else nullcontext():
-                # The ranks' gradients are averaged: that makes the divisor smaller.
-                sums += self._backward(batch, tokens / scale / self.group.size)
+        # The ranks' gradients are averaged: that makes the divisor smaller.
+        while (found := self._gradient(batches, tokens / scale / self.group.size, before, notices)) is None:
+            self._free()
+        sums, cuts = found
         self._unscale(scale)
         norm = self._clip()
         applied = self._step(norm, rate)
         self.optimizer.zero_grad()
         total, nll = self.group.add(sums)
-        return Update(total, nll, tokens, sum(batch.pairs for batch in batches), norm, skipped=not applied)
+        pairs = sum(batch.pairs for batch in batches)
+        return Update(total, nll, tokens, pairs, norm, not applied, cuts, tuple(notices))
+
+    def _gradient(
+        self, batches: Sequence[Batch | Elsewhere], divisor: float, before: TrainingState, notices: list[str]
+    ) -> tuple[Tensor, int] | None:
+        """Add the gradients of this rank; return its sums and cuts, or None where a notice says what did not fit."""
+        sums, cuts = torch.zeros(2, device=self.precision.device), 0
+        passes = self._passes(batches, before.batch)
+        for left, (number, batch) in zip(reversed(range(len(passes))), passes, strict=True):
+            self.noise.begin(before.epoch, number)
+            parts = list(self.memory.parts(batch))
+            cuts += len(parts) - 1
+            for more, part in zip(reversed(range(len(parts))), parts, strict=True):
+                try:
+                    with self.loss.apart() if left or more else nullcontext():
+                        sums += self._backward(part, divisor)
+                except (RuntimeError, MemoryError) as error:
+                    if not is_out_of_memory(error) or self.group.size > 1:
+                        raise
+                    notices.append(self.memory.exceeded(part))
+                    return None
+        return sums, cuts
+
+    def _free(self) -> None:
+        """Forget what an interrupted backward pass left: a part of a gradient, and memory in pieces."""
+        self.optimizer.zero_grad()
+        if self.precision.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _passes(self, batches: Sequence[Batch | Elsewhere], first: int) -> list[tuple[int, Batch]]:
         """Number in its epoch and batch of each pass of this rank: as many as on any other."""

@@ -114,7 +114,11 @@ def test_wrong_usage_is_one_sentence(
         (["data.test.held_out.src=''"],
          "-o data.test.held_out.src='': data.test.held_out.src must be a path, but is the quoted text \"\"."),
         (["tokenizer.vocab_size=4"], "-o tokenizer.vocab_size=4: tokenizer.vocab_size must be at least 5, but is 4."),
-        (["train.batch_tokens=0"], "-o train.batch_tokens=0: train.batch_tokens must be at least 1, but is 0."),
+        (
+            ["train.batch_tokens=0"],
+            "-o train.batch_tokens=0: train.batch_tokens: '0' is no budget; write a whole number of tokens, at least "
+            "1, or auto.",
+        ),
         (["tokenizer.alpha=0.1"],
          "-o tokenizer.alpha=0.1: tokenizer.alpha belongs to tokenizer.type unigram, but the type is word; bpe has "
          "dropout."),

@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from mt.errors import ConfigError
-from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
+from mt.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from mt.training.optim import OPTIMIZERS
 from mt.training.schedules import SCHEDULES
+from mt.training.units import Period
 
 
 @pytest.mark.parametrize(

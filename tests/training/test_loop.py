@@ -17,7 +17,7 @@ from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
 from mt.training.checkpoint import Checkpoints
-from mt.training.config import OptimizerConfig, Period, ScheduleConfig, TrainConfig
+from mt.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from mt.training.ema import Ema
 from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.loop import Trainer
@@ -26,6 +26,7 @@ from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState
+from mt.training.units import Period
 from mt.training.update import Updater
 
 CROSS_ENTROPY = CrossEntropy(0.1)

@@ -5,8 +5,9 @@ import math
 
 import pytest
 
-from mt.training.config import Period, TrainConfig
+from mt.training.config import TrainConfig
 from mt.training.state import HIGHER_IS_BETTER, Best, TrainingState, due
+from mt.training.units import Period
 
 
 def resumed(state: TrainingState) -> TrainingState:
