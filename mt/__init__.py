@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import torch
@@ -26,8 +27,9 @@ def load(
     checkpoint: str | None = None,
     device: str | torch.device = "auto",
     decode: DecodeConfig | None = None,
+    others: Sequence[str | Path] = (),
 ) -> Translator:
     """Load a run folder for translation: `mt.translator.load`, without the cost of torch at `import mt`."""
     from mt.translator import load as load_run
 
-    return load_run(run, checkpoint, device, decode)
+    return load_run(run, checkpoint, device, decode, others=others)

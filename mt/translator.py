@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import torch
 
@@ -24,6 +25,7 @@ from mt import __version__
 from mt.config import to_mapping
 from mt.device import pick_device
 from mt.engine import Engine, TorchEngine
+from mt.ensemble import Ensemble, check_vocabularies
 from mt.errors import RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
@@ -163,6 +165,7 @@ def load(
     checkpoint: str | None = None,
     device: str | torch.device = "auto",
     decode: DecodeConfig | None = None,
+    others: Sequence[str | Path] = (),
 ) -> Translator:
     """Load a run folder for translation; nothing else than the folder is needed, and no code in it is run.
 
@@ -171,20 +174,33 @@ def load(
         checkpoint: `best`, `last` or the name of a folder in checkpoints/; None: the final model.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         decode: settings of the search, in place of the recipe's.
+        others: run folders whose models decide together with it, the mean of their probabilities.
 
     Raises:
-        RunError: there is no such run, model or checkpoint, it is damaged, or the recipe there is of another model.
+        RunError: there is no such run, model or checkpoint, it is damaged, the recipe there is of another model, or one
+            of `others` has another vocabulary.
         ConfigError: no such device; DataError: damaged tokenizer.
     """
-    folder = Path(run).expanduser()
-    recipe = load_run_recipe(folder)
+    folders = [Path(folder).expanduser() for folder in (run, *others)]
+    recipe = load_run_recipe(folders[0])
     place = finish(pick_device(device)) if isinstance(device, str) else device
-    tokenizers = Tokenizers.load(folder / "tokenizer")
-    model = recipe.model.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
-    file = weights_file(folder, checkpoint)
+    tokenizers, *more = (Tokenizers.load(folder / "tokenizer") for folder in folders)
+    for folder, tokenizers_there in zip(folders[1:], more, strict=True):
+        check_vocabularies(folders[0], tokenizers, folder, tokenizers_there)
+    files = [weights_file(folder, checkpoint) for folder in folders]
+    models = [_model(folder, file, tokenizers).to(place) for folder, file in zip(folders, files, strict=True)]
+    # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
+    model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
+    weights = " ".join(sha256_of(file) for file in files)
+    return Translator(model, tokenizers, decode or recipe.decode, place, recipe.data.filters.max_length, weights)
+
+
+def _model(folder: Path, file: Path, tokenizers: Tokenizers) -> EncoderDecoder:
+    """The model of a run folder, with the weights in `file`."""
+    config = load_run_recipe(folder).model
+    model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
     load_weights(model, read_tensors(file), file)
-    longest = recipe.data.filters.max_length
-    return Translator(model.to(place), tokenizers, decode or recipe.decode, place, longest, sha256_of(file))
+    return model
 
 
 def weights_file(run: Path, checkpoint: str | None) -> Path:
