@@ -13,6 +13,7 @@ from pathlib import Path
 from mt.errors import ConfigError, DataError
 from mt.recipe import Recipe
 from mt.scoring.tokenizers import tokenizer_for
+from mt.training import board
 
 STAGES = ("fetch", "prepare", "train", "translate", "evaluate", "run")
 _NAME = re.compile(r"\w[\w.+-]*")
@@ -30,6 +31,8 @@ def check_recipe(recipe: Recipe, stage: str) -> None:
         check_folder(recipe, "data.dir", recipe.data.dir)
     if computes_bleu(recipe, stage):
         tokenizer_for(recipe.data.tgt_lang, recipe.evaluate.tokenize)  # its package may be missing
+    if recipe.train.tensorboard and stage in ("train", "run"):
+        board.check_installed()
     if stage == "prepare" or (stage == "run" and not can_fetch(recipe)):
         check_files(recipe)
 

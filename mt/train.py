@@ -25,6 +25,7 @@ from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
+from mt.training.board import Board
 from mt.training.budget import estimated, tried
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.distributed import ALONE, Group
@@ -39,7 +40,7 @@ from mt.training.noise import Noise
 from mt.training.parallel import spread
 from mt.training.precision import Precision
 from mt.training.resume import check_corpus, check_ranks, check_resume
-from mt.training.run_folder import LOG, clear, locked
+from mt.training.run_folder import BOARD, LOG, clear, locked
 from mt.training.shared_checkpoints import SharedCheckpoints
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState
@@ -113,7 +114,8 @@ def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Genera
         save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
         yield Notice(_description(recipe, trainer))
         yield from _long_pairs(store, trainer.state.batch_tokens)
-        with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update) as log:
+        board = Board(recipe.model_dir / BOARD) if recipe.train.tensorboard else None
+        with closing(trainer.data), EventLog(recipe.model_dir / LOG, trainer.state.update, board) as log:
             stopped = yield from _named(watched(trainer, log), store)
         final = write_final(recipe.model_dir, recipe.train.average) if stopped.finished else []
     return TrainReport(trainer.state, stopped.reason, stopped.finished, final)

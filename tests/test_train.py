@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from mt.data.store import Store
-from mt.errors import DataError, RunError
+from mt.errors import DataError, MissingExtraError, RunError
 from mt.events import Event, Notice, Progress, finish
 from mt.prepare import prepare
 from mt.recipe import Recipe, load_recipe
@@ -24,6 +25,7 @@ from mt.training.meter import Trained
 from mt.training.weights import read_tensors
 from mt.translate import load
 from tests.tiny import write_task
+from tests.training.test_board import scalars
 
 BPE = ("tokenizer={type: bpe, vocab_size: 60, shared: true, dropout: 0.2}", "model.tie=all")
 
@@ -265,6 +267,27 @@ class TestRandomness:
         for recipe in recipes:
             run_to_the_end(recipe)
         assert losses(recipes[0]) == losses(recipes[1])
+
+
+class TestTensorBoard:
+    def test_shows_each_step_once(self, task: Path, tmp_path: Path) -> None:
+        """And may be switched on in the middle, which changes nothing else."""
+        pytest.importorskip("tensorboard", reason="needs the extra tensorboard")
+        recipe = recipe_of(task, str(tmp_path / "run"), "train.tensorboard=true")
+        finish(train(recipe_of(task, str(tmp_path / "run")), should_stop=stop_after(4)))
+        run_to_the_end(recipe, [3])
+        shown = scalars(recipe.model_dir / "tensorboard")
+        assert [step for step, _ in shown["train/loss"]] == [*range(1, 13)]
+        assert [loss for _, loss in shown["train/loss"]] == pytest.approx(losses(recipe))
+        assert [step for step, _ in shown["valid/bleu"]] == [4, 8, 12]
+
+    def test_is_missed_before_anything_begins(
+        self, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "tensorboard", None)
+        with pytest.raises(MissingExtraError):
+            finish(train(recipe_of(task, str(tmp_path / "run"), "train.tensorboard=true")))
+        assert not (tmp_path / "run").exists()
 
 
 class TestValidation:

@@ -180,6 +180,7 @@ class TrainConfig:
     valid_every: Period = option(Period.parse("1e"), help="how often to validate")
     save_every: Period = option(Period.parse("1e"), help="how often to save a checkpoint")
     log_every: Period = option(Period.parse("50"), help="how often to log the training loss")
+    tensorboard: bool = option(False, help="write the log for TensorBoard, too (tensorboard --logdir RUN)")
     patience: int | None = option(None, help="stop after this many validations in a row without a new best", ge=1)
     metric: str = option("loss", help="what tells the best checkpoint", choices=("loss", "bleu", "chrf"))
     valid_beam_size: int = option(1, help="beam of the validation translations; 1 is greedy", ge=1)

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from mt.errors import RunError
+from mt.training.board import Board
 
 
 class EventLog:
@@ -20,13 +21,16 @@ class EventLog:
     What is not a number, which JSON lacks, is written as the strings "nan", "inf" and "-inf".
     """
 
-    def __init__(self, path: Path, update: int = 0) -> None:
+    def __init__(self, path: Path, update: int = 0, board: Board | None = None) -> None:
         """Open the log of a training that stands at `update`: what it holds of later updates, which come again, is cut.
+
+        `board` shows at any time what the log holds.
 
         Raises:
             RunError: it cannot be opened.
         """
         self._path = path
+        self._board = board
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab+", buffering=0)
@@ -53,17 +57,21 @@ class EventLog:
         Raises:
             RunError: it could not be written. A line that is only begun is cut off when training is resumed.
         """
-        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        line = json.dumps(_plain({"event": event, "time": now, **values}), ensure_ascii=False, allow_nan=False) + "\n"
+        record = {"event": event, "time": datetime.now(timezone.utc).isoformat(timespec="seconds"), **values}
+        line = json.dumps(_plain(record), ensure_ascii=False, allow_nan=False) + "\n"
         try:
             self._file.write(line.encode())
         except OSError as error:
             raise RunError(
                 f"{self._path} could not be written ({error}): make room there and run the same command again."
             ) from error
+        if self._board is not None:
+            self._board.add(record)
 
     def close(self) -> None:
         self._file.close()
+        if self._board is not None:
+            self._board.close()
 
     def __enter__(self) -> EventLog:
         return self
@@ -79,6 +87,8 @@ class EventLog:
         lines = io.BytesIO(self._file.read()).readlines()
         kept = next((number for number, line in enumerate(lines) if _is_later(line, update)), len(lines))
         self._file.truncate(sum(map(len, lines[:kept])))
+        if self._board is not None:
+            self._board.begin(read_log(self._path))
         return len(lines) - kept
 
 

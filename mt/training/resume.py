@@ -32,6 +32,7 @@ RULES = {
     "model.activation_dropout": SETTING,
     "train": SETTING,
     "train.log_every": FREE,
+    "train.tensorboard": FREE,
     "train.sharding": FREE,
     "train.max_steps": END,
     "train.max_epochs": END,

@@ -14,7 +14,8 @@ from mt.errors import RunError
 
 LOCK = ".lock"
 LOG = "log.jsonl"
-_TRAINED = ("model.json", "model.safetensors", "scores.json", "translations", "validations", LOG, "checkpoints")
+BOARD = "tensorboard"
+_TRAINED = ("model.json", "model.safetensors", "scores.json", "translations", "validations", LOG, BOARD, "checkpoints")
 _DELETED = ".deleted-"
 
 
