@@ -9,7 +9,9 @@ from __future__ import annotations
 
 def plural(number: int, noun: str) -> str:
     """The form of `noun` that goes with `number`."""
-    return noun if number == 1 else f"{noun}s"
+    if number == 1:
+        return noun
+    return f"{noun}es" if noun.endswith("s") else f"{noun}s"
 
 
 class MtError(Exception):

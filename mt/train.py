@@ -39,7 +39,7 @@ from mt.training.memory import PairTooLargeError
 from mt.training.noise import Noise
 from mt.training.parallel import spread
 from mt.training.precision import Precision
-from mt.training.resume import check_corpus, check_ranks, check_resume
+from mt.training.resume import check_corpus, check_resume, ranks_notice
 from mt.training.run_folder import BOARD, LOG, clear, locked
 from mt.training.shared_checkpoints import SharedCheckpoints
 from mt.training.snapshot import restore
@@ -235,7 +235,7 @@ def _begin(recipe: Recipe, store: Store, trainer: Trainer) -> Generator[Event, N
         file = trainer.checkpoints.path(checkpoint.state.update) / WEIGHTS
         updater = trainer.updater
         state = restore(checkpoint, updater.model, updater.optimizer, file, trainer.ema)
-        if changed := check_ranks(state.ranks, trainer.group.size, trainer.config.accumulate):
+        if changed := _ranks_notice(trainer, state.ranks):
             yield Notice(changed)
         trainer.state = replace(state, ranks=trainer.group.size)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
@@ -253,3 +253,8 @@ def _named(work: Generator[Event, None, Stopped], store: Store) -> Generator[Eve
     except PairTooLargeError as error:
         text = store.tokenizers.src.decode(error.source[:-1])
         raise RunError(f"{error} Its source begins '{text[:60]}'.") from error
+
+
+def _ranks_notice(trainer: Trainer, before: int) -> str:
+    accumulate = load_run_recipe(trainer.checkpoints.run).train.accumulate
+    return ranks_notice(before, trainer.group.size, accumulate, trainer.config.accumulate)

@@ -26,6 +26,18 @@ class PairTooLargeError(RunError):
         )
 
 
+class CommittedError(RunError):
+    """Memory ran out when other processes were already at work on the same pass."""
+
+    def __init__(self, batch: Batch) -> None:
+        rows, length = batch.src.shape
+        super().__init__(
+            f"A batch of {rows} pairs with {length} source and {batch.tgt_in.size(1)} target positions does not fit "
+            "into memory, and cannot be done in halves while other processes wait for it: begin anew with a lower "
+            "train.batch_tokens and a higher train.accumulate, or go on with train.sharding full or larger devices."
+        )
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Whether a device, or the CPU, had not enough memory."""
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):

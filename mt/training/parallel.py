@@ -30,6 +30,9 @@ class Layout(Generic[Model]):
         """What is validated: the model with all its weights on this rank, as of the last `refresh`."""
         self._loss = loss
 
+    committed = False
+    """Whether other ranks use what this one computes in this pass, so that it cannot be computed anew."""
+
     def __call__(self, batch: Batch) -> Loss:
         """The loss on a micro-batch of this rank."""
         return self._loss(batch)
@@ -61,10 +64,16 @@ class Replicated(Layout[Model]):
 
     def __init__(self, model: Model, loss: LossOf) -> None:
         super().__init__(model, loss)
-        self._module = DistributedDataParallel(_Objective(model, loss), gradient_as_bucket_view=True)
+        # Buffers are tables that grow with the lengths a rank has met: they are its own.
+        self._module = DistributedDataParallel(
+            _Objective(model, loss), broadcast_buffers=False, gradient_as_bucket_view=True
+        )
 
     def __call__(self, batch: Batch) -> Loss:
-        return Loss(*self._module(batch))
+        self.committed = False
+        found = Loss(*self._module(batch))
+        self.committed = bool(self._module.require_backward_grad_sync)
+        return found
 
     def apart(self) -> AbstractContextManager[None]:
         context: AbstractContextManager[None] = self._module.no_sync()
@@ -76,6 +85,8 @@ class Sharded(Layout[Model]):
 
     Gradients are shared after each micro-batch: to hold them whole until the last takes the memory that this saves.
     """
+
+    committed = True
 
     def __init__(self, model: Model, loss: LossOf) -> None:
         from torch.distributed.fsdp import fully_shard

@@ -117,16 +117,16 @@ def check_corpus(run: Path, old: str, new: str) -> None:
         )
 
 
-def check_ranks(old: int, new: int, accumulate: int) -> str:
-    """What changes where a training goes on with another number of processes; '' where none does."""
+def ranks_notice(old: int, new: int, old_accumulate: int, accumulate: int) -> str:
+    """What becomes of an update where a training goes on with another number of processes; '' with the same."""
     if old == new:
         return ""
-    was, now = old * accumulate, new * accumulate
-    keep = f"train.accumulate={was // new} keeps it" if was % new == 0 else f"{new} processes cannot take {was}"
-    return (
-        f"Trained by {old} {plural(old, 'process')} before, by {new} now: the place in the corpus is kept, but an "
-        f"update takes {now} micro-batches, where it took {was} ({keep})."
-    )
+    was, now = old * old_accumulate, new * accumulate
+    begin = f"Trained by {old} {plural(old, 'process')} before, by {new} now; the place in the corpus is kept"
+    if was == now:
+        return f"{begin}, and an update takes {now} micro-batches as before."
+    keep = f"train.accumulate={was // new} keeps it" if was % new == 0 else f"no train.accumulate of {new} makes {was}"
+    return f"{begin}, but an update takes {now} micro-batches where it took {was} ({keep})."
 
 
 def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from mt.data.batching import Batch
 from mt.data.training_data import Elsewhere
 from mt.training.distributed import ALONE, Group
-from mt.training.memory import MemoryLimit, is_out_of_memory
+from mt.training.memory import CommittedError, MemoryLimit, is_out_of_memory
 from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
 from mt.training.parallel import Layout, whole
@@ -51,8 +51,8 @@ class Updater:
     """Changes `model` by one update at a time: gradient, unscaling, clipping, step, in this order.
 
     The gradient is that of the loss summed over all micro-batches, divided once by their target tokens: it does not
-    depend on how the pairs of an update are cut into micro-batches, nor on which rank has which. So where
-    one process trains, a micro-batch that does not fit into memory is cut in halves, with the same result.
+    depend on how the pairs of an update are cut into micro-batches, nor on which rank has which. So a micro-batch
+    that does not fit into memory is cut in halves, with the same result.
     """
 
     model: nn.Module
@@ -100,8 +100,10 @@ class Updater:
                     with self.loss.apart() if left or more else nullcontext():
                         sums += self._backward(part, divisor)
                 except (RuntimeError, MemoryError) as error:
-                    if not is_out_of_memory(error) or self.group.size > 1:
+                    if not is_out_of_memory(error):
                         raise
+                    if self.loss.committed:
+                        raise CommittedError(part) from error
                     notices.append(self.memory.exceeded(part))
                     return None
         return sums, cuts

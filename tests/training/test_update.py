@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.data.batching import Batch, collate
+from mt.errors import RunError
 from mt.objectives.cross_entropy import Loss
 from mt.training.loss_scale import LossScale
 from mt.training.noise import Noise
@@ -86,3 +87,21 @@ def test_a_scale_that_overflows_skips_the_update(monkeypatch: pytest.MonkeyPatch
     assert not updater([BATCH], 1.0, scaled(32768.0)).skipped
     assert model.point.tolist() == [-1, -1]
     assert model.point.grad is None
+
+
+def test_a_batch_that_other_ranks_wait_for_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 67: torch's gradient exchange, once it has begun, cannot begin anew."""
+    model = Slope()
+
+    def loss(_: Batch) -> Loss:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(model, "loss", loss)
+    monkeypatch.setattr(Layout, "committed", True)
+    with pytest.raises(RunError) as caught:
+        updater_of(model)([collate([[4], [4, 4]], [[], []], pad=3, bos=1, eos=2)], 1.0, TrainingState())
+    assert str(caught.value) == (
+        "A batch of 2 pairs with 3 source and 1 target positions does not fit into memory, and cannot be done in "
+        "halves while other processes wait for it: begin anew with a lower train.batch_tokens and a higher "
+        "train.accumulate, or go on with train.sharding full or larger devices."
+    )
