@@ -17,7 +17,7 @@ from mt.config import to_mapping
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.nn.positions import sinusoids
+from mt.nn.sinusoids import sinusoids
 from mt.text.tokenizer import Tokenizers
 
 POSITIONS = 4096

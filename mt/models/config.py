@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mt.config import option
 from mt.errors import ConfigError
-from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, refuse_unread, text
+from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, keys_read, refuse_unread, text
 from mt.models.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ class DecoderConfig:
 
     type: str = option("transformer", help="kind of the decoder's layers", choices=tuple(DECODER_KEYS))
     layers: int = option(6, help="number of layers", ge=1)
+    prefix: str = option(
+        "causal",
+        help="what a language model's source positions see: what came before (causal), or all of the source (full: the "
+        "prefix LM of T5)",
+        choices=("causal", "full"),
+    )
     context: str = option(
         "none",
         help="what a recurrent decoder's step gets of the source: none, a summary of it, or the answer of attention "
@@ -93,17 +99,36 @@ class ModelConfig:
     dim: int = option(512, help="width D of embeddings and layers", ge=2)
     ffn_dim: int = option(2048, help="width F of the feed-forward layers", ge=1)
     heads: int = option(8, help="attention heads H of a Transformer; D must be a multiple of H", ge=1)
+    kv_heads: int | None = option(
+        None, help="heads of keys and values, which heads of queries share in groups; null: as many as heads", ge=1
+    )
+    norm: str = option(
+        "layer", help="layer (Ba et al. 2016) or rms (Zhang and Sennrich 2019)", choices=("layer", "rms")
+    )
     norm_position: str = option(
         "post",
-        help="layer norm after each residual sum (Vaswani et al. 2017) or before each part",
+        help="the norm after each residual sum (Vaswani et al. 2017) or before each part",
         choices=("post", "pre"),
     )
-    positions: str = option("sinusoidal", help="how positions reach the model", choices=("sinusoidal",))
-    position_base: float = option(10000.0, help="N of the sinusoids: wavelengths run from 2 pi to 2 pi N", gt=1)
-    activation: str = option("relu", help="of the feed-forward layers", choices=("relu", "gelu", "swiglu"))
+    positions: str = option(
+        "sinusoidal",
+        help="added to embeddings: sinusoidal, learned; inside attention: rotary (Su et al. 2021), alibi (Press et al. "
+        "2022), relative (Shaw et al. 2018), buckets (T5); or none",
+        choices=("sinusoidal", "learned", "rotary", "alibi", "relative", "buckets", "none"),
+    )
+    position_base: float = option(
+        10000.0, help="N of sinusoidal and rotary positions: wavelengths run from 2 pi to 2 pi N", gt=1
+    )
+    max_positions: int = option(1024, help="learned positions; a longer sentence is refused", ge=1)
+    attention_window: int | None = option(
+        None, help="a Transformer's positions see so many on each side; null: all", ge=1
+    )
+    activation: str = option("relu", help="of the feed-forward layers", choices=("relu", "gelu", "swiglu", "geglu"))
+    bias: bool = option(True, help="biases in a Transformer's linear layers and layer norms")
     dropout: float = option(0.1, help="on embeddings and on the output of each part", ge=0, lt=1)
     attention_dropout: float = option(0.0, help="on attention weights", ge=0, lt=1)
     activation_dropout: float = option(0.0, help="inside the feed-forward layers", ge=0, lt=1)
+    layer_drop: float = option(0.0, help="share of a Transformer's layers left out in training", ge=0, lt=1)
     tie: str = option(
         "all",
         help="matrices that are one: none, output (target embedding and output layer), src_tgt (both embeddings), all",
@@ -119,9 +144,10 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         refuse_unread(self)
-        types = (self.encoder.type, self.decoder.type)
-        if "transformer" in types and self.dim % self.heads:
-            raise ConfigError(f"model.dim ({self.dim}) must be a multiple of model.heads ({self.heads}).")
+        if "heads" in keys_read(self):
+            self._check_heads()
+            self._check_positions()
+        self._check_language_model()
         if self.encoder.bidirectional != "none" and self.dim % 2:
             raise ConfigError(
                 f"model.dim ({self.dim}) must be even with model.encoder.bidirectional {self.encoder.bidirectional}: "
@@ -132,6 +158,36 @@ class ModelConfig:
                 "model.decoder.initial state needs an encoder of the decoder's type and layers, but "
                 f"model.encoder has {self._layers(self.encoder)} and model.decoder {self._layers(self.decoder)}: make "
                 "them alike, or set model.decoder.initial to summary."
+            )
+
+    def _check_language_model(self) -> None:
+        if (self.encoder.type == "none") != (self.decoder.type == "language_model"):
+            raise ConfigError(
+                "model.encoder.type none and model.decoder.type language_model go together: the source is read by the "
+                f"decoder, or by an encoder; but the types are {self.encoder.type} and {self.decoder.type}."
+            )
+        if self.decoder.type == "language_model" and self.tie not in ("src_tgt", "all"):
+            raise ConfigError(
+                f"model.tie {self.tie}: a language model reads source and target with one embedding; set it to src_tgt "
+                "or all."
+            )
+
+    def _check_heads(self) -> None:
+        if self.dim % self.heads:
+            raise ConfigError(f"model.dim ({self.dim}) must be a multiple of model.heads ({self.heads}).")
+        if self.kv_heads is not None and self.heads % self.kv_heads:
+            raise ConfigError(f"model.heads ({self.heads}) must be a multiple of model.kv_heads ({self.kv_heads}).")
+
+    def _check_positions(self) -> None:
+        for key, default, kinds in (
+            ("max_positions", 1024, "learned"),
+            ("position_base", 10000.0, "sinusoidal or rotary"),
+        ):
+            if getattr(self, key) != default and self.positions not in kinds:
+                raise ConfigError(f"model.{key} is of positions {kinds}, but model.positions is {self.positions}.")
+        if self.positions == "rotary" and self.dim // self.heads % 2:
+            raise ConfigError(
+                f"model.positions rotary turns pairs: model.dim / model.heads ({self.dim // self.heads}) must be even."
             )
 
     def build(self, src_vocab: int, tgt_vocab: int, pad: int) -> EncoderDecoder:

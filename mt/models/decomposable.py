@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from mt.models.config import ModelConfig
 from mt.models.embedding import Embedding
 from mt.models.encoded import Encoded
+from mt.models.parts import feed_forward
 from mt.nn.attention import mask_bias
 from mt.nn.dropout import dropout
-from mt.nn.feed_forward import FeedForward
 
 
 class DecomposableLayer(nn.Module):
@@ -21,9 +21,9 @@ class DecomposableLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attended = FeedForward(config.dim, config.ffn_dim, config.activation, config.activation_dropout)
+        self.attended = feed_forward(config)
         self.join = nn.Linear(2 * config.dim, config.dim)
-        self.compared = FeedForward(config.dim, config.ffn_dim, config.activation, config.activation_dropout)
+        self.compared = feed_forward(config)
         self.dropout, self.attention_dropout = config.dropout, config.attention_dropout
         nn.init.xavier_uniform_(self.join.weight)
         nn.init.zeros_(self.join.bias)

@@ -7,8 +7,9 @@ import math
 from torch import Tensor, nn
 
 from mt.models.config import ModelConfig
+from mt.models.parts import positions
 from mt.nn.dropout import dropout
-from mt.nn.positions import POSITIONS, SinusoidalPositions
+from mt.nn.places import Places
 
 
 def token_table(config: ModelConfig, vocab: int, pad: int) -> nn.Embedding:
@@ -32,15 +33,28 @@ class Embedding(nn.Module):
         return dropout(self.tokens(tokens), self.dropout, self.training)
 
 
+class ScaledEmbedding(Embedding):
+    """Token vectors times sqrt(D), for stacks that do the rest themselves."""
+
+    def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002
+        """`tokens` (B, T) int64 -> (B, T, D)."""
+        x: Tensor = self.tokens(tokens)
+        return x * math.sqrt(x.size(-1))
+
+
 class PositionedEmbedding(Embedding):
     """Token vectors times sqrt(D), plus positions, with dropout (Vaswani et al. 2017, sections 3.4, 3.5 and 5.4)."""
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__(config, tokens)
-        self.positions: SinusoidalPositions = POSITIONS[config.positions](config.dim, config.position_base)
+        self.positions = positions(config)
         self.scale = math.sqrt(config.dim)
 
     def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:
         """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
-        x = self.positions.embed(self.tokens(tokens) * self.scale, offset)
+        return self.at(tokens, Places.following(offset, tokens.size(1), tokens.device))
+
+    def at(self, tokens: Tensor, places: Places) -> Tensor:
+        """`tokens` (B, T) int64 at `places` -> (B, T, D)."""
+        x = self.positions.embed(self.tokens(tokens) * self.scale, places)
         return dropout(x, self.dropout, self.training)

@@ -11,15 +11,16 @@ from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.decomposable import DecomposableEncoder
 from mt.models.embedding import token_table
+from mt.models.language_model import LanguageModel, LanguageModelState, NoEncoder
 from mt.models.recurrent_decoder import RecurrentDecoder, recurrent_decoder
 from mt.models.recurrent_encoder import RecurrentEncoder
 from mt.models.recurrent_state import RecurrentState
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, TransformerState
 from mt.nn.initialisation import INITS
 
-Encoder = TransformerEncoder | RecurrentEncoder | DecomposableEncoder
-Decoder = TransformerDecoder | RecurrentDecoder
-DecoderState = TransformerState | RecurrentState
+Encoder = TransformerEncoder | RecurrentEncoder | DecomposableEncoder | NoEncoder
+Decoder = TransformerDecoder | RecurrentDecoder | LanguageModel
+DecoderState = TransformerState | RecurrentState | LanguageModelState
 
 # A new one is one file, one line here, and one in mt/models/keys.py.
 ENCODERS: dict[str, Callable[[ModelConfig], Encoder]] = {
@@ -28,12 +29,15 @@ ENCODERS: dict[str, Callable[[ModelConfig], Encoder]] = {
     "gru": RecurrentEncoder,
     "intra_attention": RecurrentEncoder,
     "decomposable": DecomposableEncoder,
+    "none": NoEncoder,
 }
 DECODERS: dict[str, Callable[[ModelConfig], Decoder]] = {
     "transformer": TransformerDecoder,
+    "ssru": TransformerDecoder,
     "lstm": recurrent_decoder,
     "gru": recurrent_decoder,
     "intra_attention": recurrent_decoder,
+    "language_model": LanguageModel,
 }
 
 
@@ -42,6 +46,7 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, config: ModelConfig, src_tokens: nn.Embedding, tgt_tokens: nn.Embedding) -> None:
         super().__init__()
+        self.config = config
         encoder, decoder = ENCODERS[config.encoder.type](config), DECODERS[config.decoder.type](config)
         self.src_embedding = encoder.embedding(config, src_tokens)
         self.tgt_embedding = decoder.embedding(config, tgt_tokens)
@@ -83,6 +88,13 @@ class EncoderDecoder(nn.Module):
         encoded = self.encoder(self.src_embedding(batch.src), batch.src_mask)
         out: Tensor = self.decoder(self.tgt_embedding(batch.tgt_in), encoded)
         return out
+
+    def hidden_of_both(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of a language model the states before the output layer of source (B, S, D) and target (B, T, D)."""
+        assert isinstance(self.decoder, LanguageModel)
+        encoded = self.encoder(self.src_embedding(batch.src), batch.src_mask)
+        states = self.decoder.both(self.tgt_embedding(batch.tgt_in), encoded)
+        return states[:, : batch.src.size(1)], states[:, batch.src.size(1) :]
 
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> DecoderState:
         """Encode `src` (B, S) with `src_mask` (B, S): the state before the first target token.

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 _RECURRENT_DECODER = {"decoder.residual", "decoder.context", "decoder.initial", "decoder.maxout"}
 _RECURRENT_DECODER |= {"decoder.attention", "decoder.window", "decoder.window_size", "decoder.input_feeding"}
-_TRANSFORMER = {"ffn_dim", "heads", "norm_position", "positions", "position_base", "activation"}
+_TRANSFORMER = {"ffn_dim", "heads", "kv_heads", "norm", "norm_position", "activation", "bias", "layer_drop"}
+_TRANSFORMER |= {"positions", "position_base", "max_positions", "attention_window"}
 _TRANSFORMER |= {"attention_dropout", "activation_dropout"}
 _TORCH_ENCODER = {"encoder.bidirectional", "encoder.residual", "encoder.reverse_source"}
 
@@ -22,23 +23,32 @@ ENCODER_KEYS: dict[str, set[str]] = {
     "lstm": _TORCH_ENCODER,
     "gru": _TORCH_ENCODER,
     "intra_attention": {"encoder.residual", "encoder.reverse_source"},
-    "decomposable": {"ffn_dim", "activation", "attention_dropout", "activation_dropout"},
+    "none": set(),
+    "decomposable": {"ffn_dim", "activation", "bias", "attention_dropout", "activation_dropout"},
 }
 DECODER_KEYS: dict[str, set[str]] = {
     "transformer": _TRANSFORMER,
+    "ssru": _TRANSFORMER,
+    "language_model": _TRANSFORMER | {"decoder.prefix"},
     "lstm": _RECURRENT_DECODER,
     "gru": _RECURRENT_DECODER,
     "intra_attention": _RECURRENT_DECODER,
 }
 
 
+OPTIONAL: set[str] = set().union(*ENCODER_KEYS.values(), *DECODER_KEYS.values())
+
+
+def keys_read(config: ModelConfig) -> set[str]:
+    """The optional keys that the model reads."""
+    read = ENCODER_KEYS[config.encoder.type] | DECODER_KEYS[config.decoder.type]
+    return read | ({"attention_dropout"} if config.decoder.attention is not None else set())
+
+
 def refuse_unread(config: ModelConfig) -> None:
     """Refuse a key that neither stack reads, where it is not at its default."""
     encoder, decoder = config.encoder.type, config.decoder.type
-    read = ENCODER_KEYS[encoder] | DECODER_KEYS[decoder]
-    if config.decoder.attention is not None:
-        read = read | {"attention_dropout"}
-    for key in sorted(set().union(*ENCODER_KEYS.values(), *DECODER_KEYS.values()) - read):
+    for key in sorted(OPTIONAL - keys_read(config)):
         owner: Any = config
         *block, name = key.split(".")
         for part in block:

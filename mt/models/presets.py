@@ -131,6 +131,63 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dropout": 0.2,
         "tie": "none",
     },
+    # What large language models made of the Transformer: Xiong et al. 2020, Zhang and Sennrich 2019, Su et al. 2021,
+    # Shazeer 2020, Ainslie et al. 2023, no biases (Chowdhery et al. 2022). ffn_dim is 8/3 D, for SwiGLU's third matrix.
+    "modern": {
+        "dim": 512,
+        "ffn_dim": 1376,
+        "heads": 8,
+        "kv_heads": 2,
+        "norm": "rms",
+        "norm_position": "pre",
+        "positions": "rotary",
+        "activation": "swiglu",
+        "bias": False,
+        "dropout": 0.1,
+    },
+    # Radford et al. 2018 for translation: source, end mark, begin mark, target. With train.objective language_model the
+    # source is learned too.
+    "decoder_only": {
+        "encoder": {"type": "none"},
+        "decoder": {"type": "language_model", "layers": 12, "prefix": "causal"},
+        "dim": 512,
+        "ffn_dim": 2048,
+        "heads": 8,
+        "norm_position": "pre",
+        "activation": "gelu",
+        "dropout": 0.1,
+    },
+    # Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 3.2.1.
+    "prefix_lm": {
+        "encoder": {"type": "none"},
+        "decoder": {"type": "language_model", "layers": 12, "prefix": "full"},
+        "dim": 512,
+        "ffn_dim": 2048,
+        "heads": 8,
+        "norm_position": "pre",
+        "activation": "gelu",
+        "dropout": 0.1,
+    },
+    # Kasai et al. 2021, "Deep Encoder, Shallow Decoder", section 4: 12 + 1 layers.
+    "deep_shallow": {
+        "encoder": {"layers": 12},
+        "decoder": {"layers": 1},
+        "dim": 512,
+        "ffn_dim": 2048,
+        "heads": 8,
+        "norm_position": "pre",
+        "dropout": 0.1,
+    },
+    # The same with the SSRU of Kim et al. 2019, "From Research to Production and Back".
+    "deep_shallow_ssru": {
+        "encoder": {"layers": 12},
+        "decoder": {"type": "ssru", "layers": 1},
+        "dim": 512,
+        "ffn_dim": 2048,
+        "heads": 8,
+        "norm_position": "pre",
+        "dropout": 0.1,
+    },
     # Chen et al. 2018, "The Best of Both Worlds", section 5; Google Translate (Caswell and Liang 2020).
     "hybrid": {
         "encoder": {"type": "transformer", "layers": 6},

@@ -2,35 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from mt.models import parts
 from mt.models.config import ModelConfig
 from mt.models.embedding import PositionedEmbedding
 from mt.models.encoded import Encoded
 from mt.models.memory import Memory
-from mt.nn.attention import KeysValues, MultiHeadAttention, causal_mask
-from mt.nn.feed_forward import FeedForward
-from mt.nn.residual import Residual
+from mt.nn.attention import KeysValues
+from mt.nn.masks import causal_mask, padding_mask
+from mt.nn.places import Places
+from mt.nn.self_attention import Cell
+
+Past = KeysValues | Cell
+"""What a decoder layer remembers of the target."""
+
+
+def kept(layers: nn.ModuleList, p: float, training: bool) -> Iterator[nn.Module]:
+    """In training each layer with probability 1 - `p` (Fan et al. 2020, "Reducing Transformer Depth on Demand")."""
+    for layer in layers:
+        if not training or p == 0 or float(torch.rand(())) >= p:
+            yield layer
+
+
+def watched_layer(layers: nn.ModuleList) -> int:
+    """Whose attention tells where a model looked: the last but one, which aligns best (Garg et al. 2019, section 4)."""
+    return max(len(layers) - 2, 0)
 
 
 class EncoderLayer(nn.Module):
     """Self-attention and feed-forward, each inside a residual connection."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, bidirectional: bool = True) -> None:
         super().__init__()
-        self.attention = MultiHeadAttention(config.dim, config.heads, config.attention_dropout)
-        self.attention_residual = _residual(config)
-        self.feed_forward = _feed_forward(config)
-        self.feed_forward_residual = _residual(config)
+        self.attention = parts.self_attention(config, bidirectional)
+        self.attention_residual = parts.residual(config)
+        self.feed_forward = parts.feed_forward(config)
+        self.feed_forward_residual = parts.residual(config)
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """`x` (B, S, D) with `mask` (B, 1, 1, S) -> (B, S, D)."""
-        x = self.attention_residual(x, lambda x: self.attention(x, self.attention.keys_values(x), mask))
-        out: Tensor = self.feed_forward_residual(x, self.feed_forward)
-        return out
+    def forward(self, x: Tensor, places: Places, mask: Tensor) -> Tensor:
+        """`x` (B, S, D) at `places`, by `mask` (B, 1, 1, S) -> (B, S, D)."""
+        return self.over(x, places, mask)[0]
+
+    def over(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
+        """As `forward`, and what later positions attend to."""
+        return self._around(x, lambda x: self.attention.over(x, places, mask))
+
+    def step(
+        self, x: Tensor, past: KeysValues, places: Places, keys: Places, mask: Tensor, watch: bool
+    ) -> tuple[Tensor, KeysValues, Tensor | None]:
+        """One position `x` (N, 1, D) at `places` after `past`; `keys` are the places of both, and `mask` theirs.
+
+        Returns the output (N, 1, D), the past with this position, and where it looked (N, P), if `watch`.
+        """
+        looked = None
+
+        def attend(x: Tensor) -> tuple[Tensor, KeysValues]:
+            nonlocal looked
+            out, memory = self.attention.step(x, past, places, keys, mask)
+            if watch:
+                looked = self.attention.looked(x, memory, places, keys, mask).mean(1).squeeze(1)
+            return out, memory
+
+        x, memory = self._around(x, attend)
+        return x, memory, looked
+
+    def _around(self, x: Tensor, attend: Callable[[Tensor], tuple[Tensor, KeysValues]]) -> tuple[Tensor, KeysValues]:
+        memory = None
+
+        def attention(x: Tensor) -> Tensor:
+            nonlocal memory
+            out, memory = attend(x)
+            return out
+
+        x = self.attention_residual(x, attention)
+        x = self.feed_forward_residual(x, self.feed_forward)
+        assert memory is not None
+        return x, memory
 
 
 class TransformerEncoder(nn.Module):
@@ -41,12 +93,14 @@ class TransformerEncoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder.layers))
-        self.norm = _final_norm(config)
+        self.layer_drop = config.layer_drop
+        self.norm = parts.final_norm(config)
 
     def forward(self, x: Tensor, mask: Tensor) -> Encoded:
         """Embedded source `x` (B, S, D) with `mask` (B, S)."""
-        for layer in self.layers:
-            x = layer(x, mask[:, None, None, :])
+        places = Places.following(0, x.size(1), x.device)
+        for layer in kept(self.layers, self.layer_drop, self.training):
+            x = layer(x, places, padding_mask(mask))
         return Encoded(self.norm(x), mask)
 
 
@@ -55,35 +109,36 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.dim, config.heads, config.attention_dropout)
-        self.self_residual = _residual(config)
-        self.source_attention = MultiHeadAttention(config.dim, config.heads, config.attention_dropout)
-        self.source_residual = _residual(config)
-        self.feed_forward = _feed_forward(config)
-        self.feed_forward_residual = _residual(config)
+        self.self_attention = parts.SELF_PARTS[config.decoder.type](config)
+        self.self_residual = parts.residual(config)
+        self.source_attention = parts.source_attention(config)
+        self.source_residual = parts.residual(config)
+        self.feed_forward = parts.feed_forward(config)
+        self.feed_forward_residual = parts.residual(config)
 
-    def forward(self, x: Tensor, causal: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
-        """`x` (B, T, D), `causal` (T, T), `memory` (B, S, D), `memory_mask` (B, 1, 1, S) -> (B, T, D)."""
-        x = self.self_residual(x, lambda x: self.self_attention(x, self.self_attention.keys_values(x), causal))
+    def forward(self, x: Tensor, places: Places, causal: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
+        """`x` (B, T, D) at `places`, `causal` (T, T), `memory` (B, S, D), `memory_mask` (B, 1, 1, S) -> (B, T, D)."""
+        x = self.self_residual(x, lambda x: self.self_attention.over(x, places, causal)[0])
         source = self.source_attention.keys_values(memory)
         x = self.source_residual(x, lambda x: self.source_attention(x, source, memory_mask))
         out: Tensor = self.feed_forward_residual(x, self.feed_forward)
         return out
 
     def step(
-        self, x: Tensor, past: KeysValues | None, memory: Memory, index: int, watch: bool
-    ) -> tuple[Tensor, KeysValues, Tensor | None]:
-        """One position `x` (N, 1, D) after `past`.
+        self, x: Tensor, position: int, past: Past | None, memory: Memory, index: int, watch: bool
+    ) -> tuple[Tensor, Past, Tensor | None]:
+        """One position `x` (N, 1, D), number `position`, after `past`.
 
         Returns the layer's output (N, 1, D), the past with this position, and where it looked (N, S), if `watch`.
         """
         grown, attention = past, None
+        here = Places.following(position, 1, x.device)
+        places = Places.following(0, position + 1, x.device)
 
         def attend_to_past(x: Tensor) -> Tensor:
             nonlocal grown
-            now = self.self_attention.keys_values(x)
-            grown = now if past is None else past.append(now)
-            out: Tensor = self.self_attention(x, grown, None)
+            step: Callable[..., tuple[Tensor, Past]] = self.self_attention.step  # the past is of its own kind
+            out, grown = step(x, past, here, places)
             return out
 
         def attend_to_source(x: Tensor) -> Tensor:
@@ -103,11 +158,10 @@ class TransformerState:
     """What decoding remembers: the number of positions read, each layer's past, and the source."""
 
     position: int
-    past: tuple[KeysValues, ...]
+    past: tuple[Past, ...]
     memory: Memory
     attention: Tensor | None = None
-    """(N, S): see `mt.seq2seq.Attentive`. The mean over the heads of the last layer but one, where there are two: it
-    is the one that aligns best (Garg et al. 2019, section 4.1)."""
+    """(N, S): see `mt.seq2seq.Attentive`; the mean over the heads of the last layer but one."""
 
     def select(self, rows: Tensor) -> TransformerState:
         """Keep `rows` (N',), in that order."""
@@ -124,13 +178,14 @@ class TransformerDecoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder.layers))
-        self.norm = _final_norm(config)
+        self.layer_drop = config.layer_drop
+        self.norm = parts.final_norm(config)
 
     def forward(self, x: Tensor, encoded: Encoded) -> Tensor:
         """Embedded target `x` (B, T, D) -> decoder states (B, T, D)."""
-        causal = causal_mask(x.size(1), x.device)
-        for layer in self.layers:
-            x = layer(x, causal, encoded.memory, encoded.mask[:, None, None, :])
+        causal, places = causal_mask(x.size(1), x.device), Places.following(0, x.size(1), x.device)
+        for layer in kept(self.layers, self.layer_drop, self.training):
+            x = layer(x, places, causal, encoded.memory, padding_mask(encoded.mask))
         out: Tensor = self.norm(x)
         return out
 
@@ -142,28 +197,15 @@ class TransformerDecoder(nn.Module):
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """Embedded tokens `x` (N, 1, D) -> decoder states (N, 1, D), and the state after them."""
-        past: list[KeysValues] = []
+        past: list[Past] = []
         attention = state.attention
-        watched = None if attention is None else max(len(self.layers) - 2, 0)
+        watched = None if attention is None else watched_layer(self.layers)
         for index, layer in enumerate(self._typed_layers()):
             before = state.past[index] if state.past else None
-            x, grown, looked = layer.step(x, before, state.memory, index, watch=index == watched)
+            x, grown, looked = layer.step(x, state.position, before, state.memory, index, index == watched)
             past.append(grown)
             attention = attention if looked is None else looked
         return self.norm(x), TransformerState(state.position + 1, tuple(past), state.memory, attention)
 
     def _typed_layers(self) -> list[DecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]
-
-
-def _residual(config: ModelConfig) -> Residual:
-    return Residual(config.dim, config.dropout, config.norm_position)
-
-
-def _feed_forward(config: ModelConfig) -> FeedForward:
-    return FeedForward(config.dim, config.ffn_dim, config.activation, config.activation_dropout)
-
-
-def _final_norm(config: ModelConfig) -> nn.Module:
-    """With the norm before each part nothing norms the last sum, so the stack does."""
-    return nn.LayerNorm(config.dim) if config.norm_position == "pre" else nn.Identity()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,34 +16,66 @@ from torch import Tensor, nn
 from mt.nn.dropout import dropout
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, training: bool) -> Tensor:
-    """softmax(Q K^T / sqrt(K)) V: query (B, H, T, K), key and value (B, H, S, K) -> (B, H, T, K).
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    p: float,
+    training: bool,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """softmax(Q K^T / sqrt(K) + bias) V: query (B, H, T, K), key and value (B, G, S, K) -> (B, H, T, K).
 
-    A row that may attend nowhere gets zeros, and no gradient. `p` is the dropout on the attention weights.
+    H / G heads of queries share one of keys and values (Ainslie et al. 2023). A row that may attend nowhere gets zeros,
+    and no gradient. `p` is the dropout on the attention weights.
     """
     kernel = _attend_plainly if query.is_cpu else _attend_fused
-    return kernel(query, key, value, mask, p if training else 0.0)
+    return kernel(query, key, value, mask, p if training else 0.0, bias)
 
 
-def _attend_fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
+def _attend_fused(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, bias: Tensor | None = None
+) -> Tensor:
+    options: dict[str, Any] = {"dropout_p": p, "enable_gqa": query.size(1) != key.size(1)}
+    added = None if bias is None else bias.to(query.dtype).expand(*query.shape[:3], key.size(2))
     if mask is None:
-        return F.scaled_dot_product_attention(query, key, value, dropout_p=p)
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=added, **options)
     # torch's kernels disagree about rows that may attend nowhere: let these attend everywhere, and drop what they get.
     rows = mask.any(dim=-1, keepdim=True)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask | ~rows, dropout_p=p) * rows
+    allowed = mask | ~rows
+    if added is not None:
+        allowed = added.masked_fill(~allowed, torch.finfo(added.dtype).min)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=allowed, **options) * rows
 
 
-def _attend_plainly(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float) -> Tensor:
+def _attend_plainly(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, bias: Tensor | None = None
+) -> Tensor:
     # On a CPU at a sentence's lengths the plain products are several times faster, forward and backward, than torch's
     # fused kernel, and float32 beats bfloat16: the matrices are too small for its units.
     with torch.autocast("cpu", enabled=False):
-        scores = (query.float() * (1 / math.sqrt(query.size(-1)))) @ key.float().transpose(-2, -1)
-        if mask is not None:
-            scores += mask_bias(mask)
-        weights = scores.softmax(dim=-1)
+        weights = attention_weights(query, key, mask, bias)
         if mask is not None:
             weights = _zero_empty_rows(weights, mask)
-        return (dropout(weights, p, training=True) @ value.float()).to(query.dtype)
+        weights = dropout(weights, p, training=True)
+        return (_by_group(weights, key.size(1)) @ value.float()).view(query.shape).to(query.dtype)
+
+
+def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """(B, H, T, S) float32: the softmax of scores."""
+    scaled = _by_group(query.float() * (1 / math.sqrt(query.size(-1))), key.size(1))
+    scores = (scaled @ key.float().transpose(-2, -1)).view(*query.shape[:3], -1)
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores += mask_bias(mask)
+    return scores.softmax(dim=-1)
+
+
+def _by_group(x: Tensor, groups: int) -> Tensor:
+    """(B, H, T, ...) -> (B, G, H / G x T, ...): heads that share keys lie together."""
+    return x if x.size(1) == groups else x.reshape(x.size(0), groups, -1, x.size(-1))
 
 
 def mask_bias(mask: Tensor) -> Tensor:
@@ -56,14 +89,9 @@ def _zero_empty_rows(weights: Tensor, mask: Tensor) -> Tensor:
     return weights if bool(rows.all()) else weights * rows
 
 
-def causal_mask(length: int, device: torch.device) -> Tensor:
-    """(T, T) mask by which each position may attend to itself and to earlier ones."""
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril()
-
-
 @dataclass(frozen=True)
 class KeysValues:
-    """Projected keys and values, each (B, H, S, K)."""
+    """Projected keys and values, each (B, G, S, K)."""
 
     key: Tensor
     value: Tensor
@@ -78,15 +106,21 @@ class KeysValues:
 
 
 class MultiHeadAttention(nn.Module):
-    """Attention with H heads of width K = D / H; query, key and value are projected from D to D and cut into heads."""
+    """Attention with H heads of width K = D / H: query, key and value are projected and cut into heads.
 
-    def __init__(self, dim: int, heads: int, dropout: float = 0.0) -> None:
+    With `kv_heads` G below H, H / G heads of queries share one of keys and values (Ainslie et al. 2023, section 2.2).
+    """
+
+    def __init__(
+        self, dim: int, heads: int, dropout: float = 0.0, kv_heads: int | None = None, bias: bool = True
+    ) -> None:
         super().__init__()
         self.heads = heads
+        self.head_dim = dim // heads
         self.dropout = dropout
-        self.query = nn.Linear(dim, dim)
-        self.key_value = nn.Linear(dim, 2 * dim)
-        self.out = nn.Linear(dim, dim)
+        self.query = nn.Linear(dim, dim, bias=bias)
+        self.key_value = nn.Linear(dim, 2 * self.head_dim * (kv_heads or heads), bias=bias)
+        self.out = nn.Linear(dim, dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -101,7 +135,8 @@ class MultiHeadAttention(nn.Module):
             nn.init.xavier_uniform_(weight, gain=2**-0.5)
         nn.init.xavier_uniform_(self.out.weight)
         for linear in (self.query, self.key_value, self.out):
-            nn.init.zeros_(linear.bias)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
 
     def keys_values(self, x: Tensor) -> KeysValues:
         """Project `x` (B, S, D) once, for any number of queries."""
@@ -115,15 +150,12 @@ class MultiHeadAttention(nn.Module):
 
     def weights(self, x: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """The weights (B, H, T, S) float32 with which `forward` attends in eval mode; 0 where `mask` is False."""
-        query = self._split(self.query(x)).float()
-        scores = query @ memory.key.float().transpose(-2, -1) / math.sqrt(query.size(-1))
-        if mask is None:
-            return scores.softmax(dim=-1)
-        return (scores + mask_bias(mask)).softmax(dim=-1) * mask
+        weights = attention_weights(self._split(self.query(x)), memory.key, mask, None)
+        return weights if mask is None else weights * mask
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, dim = x.size()
-        return x.view(batch, length, self.heads, dim // self.heads).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+        return x.view(batch, length, dim // self.head_dim, self.head_dim).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
 
     def _merge(self, x: Tensor) -> Tensor:
         out: Tensor = self.out(x.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)

@@ -13,20 +13,21 @@ from mt.nn.dropout import dropout
 class FeedForward(nn.Module):
     """W2 f(W1 x + b1) + b2, or W2 (f(W1 x + b1) * (W3 x + b3)) + b2 where the activation is gated."""
 
-    def __init__(self, dim: int, ffn_dim: int, activation: str, dropout: float = 0.0) -> None:
+    def __init__(self, dim: int, ffn_dim: int, activation: str, dropout: float = 0.0, bias: bool = True) -> None:
         super().__init__()
         self.activation, self.gated = ACTIVATIONS[activation]
         self.dropout = dropout
-        self.inner = nn.Linear(dim, 2 * ffn_dim if self.gated else ffn_dim)
-        self.outer = nn.Linear(ffn_dim, dim)
+        self.inner = nn.Linear(dim, 2 * ffn_dim if self.gated else ffn_dim, bias=bias)
+        self.outer = nn.Linear(ffn_dim, dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Glorot and Bengio 2010; a gated layer's two matrices each by itself; biases 0."""
         for weight in (*self.inner.weight.chunk(2 if self.gated else 1), self.outer.weight):
             nn.init.xavier_uniform_(weight)
-        nn.init.zeros_(self.inner.bias)
-        nn.init.zeros_(self.outer.bias)
+        for linear in (self.inner, self.outer):
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -45,4 +46,5 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "relu": (F.relu, False),
     "gelu": (F.gelu, False),
     "swiglu": (F.silu, True),
+    "geglu": (F.gelu, True),
 }

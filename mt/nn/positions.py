@@ -2,41 +2,86 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mt.errors import DataError
+from mt.nn.places import Places, Positions
+from mt.nn.relative_positions import AlibiPositions, BucketPositions, RelativePositions, RotaryPositions
+from mt.nn.sinusoids import Sinusoids
 
-class SinusoidalPositions(nn.Module):
-    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5), interleaved: sine at even, cosine at odd places.
 
-    Place 2k of position t holds sin(t / base^(2k/D)), place 2k + 1 the cosine. An odd D ends with a sine. The table
-    grows as longer inputs come, so there is no greatest length.
-    """
-
-    table: Tensor
+class SinusoidalPositions(Positions):
+    """Fixed sines and cosines (Vaswani et al. 2017, section 3.5), interleaved: sine at even, cosine at odd places."""
 
     def __init__(self, dim: int, base: float = 10_000.0) -> None:
         super().__init__()
-        self.dim = dim
-        self.base = base
-        self.register_buffer("table", sinusoids(256, dim, base), persistent=False)
+        self.table = Sinusoids(dim, base)
 
-    def embed(self, x: Tensor, offset: int = 0) -> Tensor:
-        """Add positions `offset`, `offset + 1`, ... to embeddings `x` (B, T, D)."""
-        end = offset + x.size(1)
-        if end > self.table.size(0):
-            self.table = sinusoids(2 ** math.ceil(math.log2(end)), self.dim, self.base).to(self.table)
-        return x + self.table[offset:end].to(x.dtype)
+    def embed(self, x: Tensor, places: Places) -> Tensor:
+        """Add the positions to embeddings `x` (B, T, D)."""
+        table: Tensor = self.table(places)
+        return x + table.to(x.dtype)
 
 
-def sinusoids(length: int, dim: int, base: float = 10_000.0) -> Tensor:
-    """The table (length, dim) of the class above, computed in float64 and rounded once."""
-    position = torch.arange(length, dtype=torch.float64).unsqueeze(1)
-    frequency = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
-    angle = position * frequency  # (length, ceil(dim / 2))
-    return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)[:, :dim].float()
+class LearnedPositions(Positions):
+    """A learned vector for each position (Gehring et al. 2017, section 3.1), of which there are `count`."""
+
+    def __init__(self, dim: int, count: int) -> None:
+        super().__init__()
+        self.vectors = nn.Parameter(torch.empty(count, dim))
+        nn.init.normal_(self.vectors, std=dim**-0.5)
+
+    def embed(self, x: Tensor, places: Places) -> Tensor:
+        """Add the positions to embeddings `x` (B, T, D).
+
+        Raises:
+            DataError: a position has no vector.
+        """
+        count = self.vectors.size(0)
+        if places.end > count:
+            raise DataError(
+                f"A sentence of {places.end} positions is longer than model.max_positions ({count}): filter or split "
+                "such sentences, limit decode.max_source_length and decode.max_length, or train with more positions."
+            )
+        return x + self.vectors[places.at].to(x.dtype)
 
 
-POSITIONS = {"sinusoidal": SinusoidalPositions}
+@dataclass(frozen=True)
+class Sizes:
+    """What positions are made from."""
+
+    dim: int
+    heads: int
+    base: float
+    """Wavelengths of sinusoids and of rotations run from 2 pi to 2 pi `base`."""
+    count: int
+    """Learned positions."""
+    bidirectional: bool
+    """Whether what comes later is seen too: an encoder."""
+
+
+class Kind(NamedTuple):
+    """The part of a kind of positions that works on embeddings, and that which works inside each layer's attention."""
+
+    on_embeddings: Callable[[Sizes], Positions]
+    in_attention: Callable[[Sizes], Positions]
+
+
+def _nowhere(sizes: Sizes) -> Positions:  # noqa: ARG001
+    return Positions()
+
+
+POSITIONS: dict[str, Kind] = {
+    "sinusoidal": Kind(lambda sizes: SinusoidalPositions(sizes.dim, sizes.base), _nowhere),
+    "learned": Kind(lambda sizes: LearnedPositions(sizes.dim, sizes.count), _nowhere),
+    "rotary": Kind(_nowhere, lambda sizes: RotaryPositions(sizes.dim // sizes.heads, sizes.base)),
+    "alibi": Kind(_nowhere, lambda sizes: AlibiPositions(sizes.heads)),
+    "relative": Kind(_nowhere, lambda sizes: RelativePositions(sizes.dim // sizes.heads)),
+    "buckets": Kind(_nowhere, lambda sizes: BucketPositions(sizes.heads, sizes.bidirectional)),
+    "none": Kind(_nowhere, _nowhere),
+}

@@ -12,11 +12,11 @@ from mt.nn.dropout import add_dropout
 class Residual(nn.Module):
     """post: norm(x + dropout(part(x))) (Vaswani et al. 2017); pre: x + dropout(part(norm(x))) (Xiong et al. 2020)."""
 
-    def __init__(self, dim: int, dropout: float, norm_position: str) -> None:
+    def __init__(self, norm: nn.Module, dropout: float, norm_position: str) -> None:
         super().__init__()
         self.pre = norm_position == "pre"
         self.dropout = dropout
-        self.norm = nn.LayerNorm(dim)
+        self.norm = norm
 
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """Run `part` on `x` (B, T, D) and add what it gives."""

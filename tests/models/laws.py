@@ -14,9 +14,9 @@ from mt.config_reader import build as config_of
 from mt.data.batching import Batch, collate
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.keys import DECODER_KEYS, ENCODER_KEYS
+from mt.models.keys import OPTIONAL, keys_read
 from mt.models.presets import PRESETS
-from mt.yaml_tree import Block, Place, merge, plant
+from mt.yaml_tree import Block, Place, plant
 
 VOCAB = 17
 PAD, BOS, EOS = 3, 1, 2
@@ -34,26 +34,20 @@ _PLACE = Place("a test", Path())
 
 def preset(name: str, **changes: Any) -> ModelConfig:
     """The named combination with `changes`, as a recipe makes it."""
-    tree = merge(plant(PRESETS[name], _PLACE), plant(changes, _PLACE))
+    tree = plant({**PRESETS[name], **changes}, _PLACE)
     assert isinstance(tree, Block)
     return config_of(ModelConfig, tree)[0]
 
 
-def reads(config: ModelConfig) -> set[str]:
-    """The optional keys that the model reads."""
-    keys = ENCODER_KEYS[config.encoder.type] | DECODER_KEYS[config.decoder.type]
-    return keys | ({"attention_dropout"} if config.decoder.attention else set())
-
-
 def attends(config: ModelConfig) -> bool:
     """Whether the decoder looks at the source position by position."""
-    return config.decoder.type == "transformer" or config.decoder.attention is not None
+    return config.decoder.type in ("transformer", "ssru", "language_model") or config.decoder.attention is not None
 
 
 def changed(config: ModelConfig, **changes: Any) -> ModelConfig:
     """`config` with those of `changes` that its model reads."""
-    optional = set().union(*ENCODER_KEYS.values(), *DECODER_KEYS.values())
-    return replace(config, **{key: changes[key] for key in changes if key not in optional or key in reads(config)})
+    kept = {key: change for key, change in changes.items() if key not in OPTIONAL or key in keys_read(config)}
+    return replace(config, **kept)
 
 
 def shrunk(name: str) -> ModelConfig:
@@ -61,7 +55,8 @@ def shrunk(name: str) -> ModelConfig:
     config = preset(name, dropout=0.0)
     encoder = replace(config.encoder, layers=min(config.encoder.layers, 3))
     decoder = replace(config.decoder, layers=min(config.decoder.layers, 3))
-    return changed(config, encoder=encoder, decoder=decoder, dim=12, ffn_dim=20, heads=3)
+    kv_heads = None if config.kv_heads is None else 1
+    return changed(config, encoder=encoder, decoder=decoder, dim=12, ffn_dim=20, heads=3, kv_heads=kv_heads)
 
 
 RECURRENT: dict[str, Any] = {
@@ -91,6 +86,15 @@ CONFIGS: dict[str, ModelConfig] = {
     "pre-swiglu-all": small(norm_position="pre", activation="swiglu"),
     "one layer, one head": small(encoder=EncoderConfig(layers=1), decoder=DecoderConfig(layers=1), heads=1),
     "odd width": small(dim=7, ffn_dim=5, heads=1, norm_position="pre"),
+    "learned positions, rms norm": small(positions="learned", max_positions=400, norm="rms"),
+    "rotary positions, no biases": small(dim=18, positions="rotary", bias=False, norm_position="pre"),
+    "alibi, geglu": small(positions="alibi", activation="geglu", norm_position="pre"),
+    "relative positions, one key head": small(positions="relative", kv_heads=1),
+    "bucketed positions, window": small(positions="buckets", attention_window=2, norm_position="pre"),
+    "prefix lm, relative positions": changed(
+        shrunk("prefix_lm"), positions="relative", norm_position="post", kv_heads=1, attention_window=6
+    ),
+    "decoder only, rotary positions": changed(shrunk("decoder_only"), positions="rotary", norm="rms", bias=False),
     "gru, top lstm": recurrent(),
     "lstm, summary of a bidirectional": recurrent({"type": "lstm"}, {"context": "summary", "attention": None}),
     "top, window around the own position": recurrent(decoder={"window": "local_m", "window_size": 1}),

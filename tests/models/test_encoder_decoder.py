@@ -49,6 +49,14 @@ def test_presets_have_the_published_sizes(name: str, vocab: int, millions: float
     assert parameters(model) / 1e6 == pytest.approx(millions, abs=0.05)
 
 
+def test_the_lstm_of_the_first_paper_has_its_size() -> None:
+    """Sutskever et al. 2014, section 3.4: 384 million parameters, 64 of them recurrent connections."""
+    with torch.device("meta"):
+        model = preset("seq2seq_lstm").build(160_000, 80_000, PAD)
+    assert parameters(model) / 1e6 == pytest.approx(384, abs=0.5)
+    assert (parameters(model.encoder) + parameters(model.decoder)) / 1e6 == pytest.approx(64, abs=0.5)
+
+
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_it_builds_on_the_meta_device(config: ModelConfig) -> None:
     """Where no memory is taken: parameters are counted, and shapes are computed."""

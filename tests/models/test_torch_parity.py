@@ -12,6 +12,7 @@ from mt.models.config import DecoderConfig
 from mt.models.encoded import Encoded
 from mt.models.transformer import DecoderLayer, EncoderLayer, TransformerDecoder, TransformerEncoder
 from mt.nn.feed_forward import FeedForward
+from mt.nn.self_attention import SelfAttention
 from tests.models.laws import small
 from tests.nn.test_attention import copy_attention
 
@@ -61,6 +62,7 @@ def decoders(norm_position: str, activation: str) -> tuple[nn.TransformerDecoder
     for their_layer, our_layer in zip(theirs.layers, ours.layers, strict=True):
         assert isinstance(their_layer, nn.TransformerDecoderLayer)
         assert isinstance(our_layer, DecoderLayer)
+        assert isinstance(our_layer.self_attention, SelfAttention)
         copy_attention(their_layer.self_attn, our_layer.self_attention)
         copy_attention(their_layer.multihead_attn, our_layer.source_attention)
         copy_feed_forward(their_layer, our_layer.feed_forward)

@@ -23,6 +23,9 @@ def by_formula(layer: FeedForward, x: list[float], activation: str) -> list[floa
     hidden = {
         "relu": lambda: [max(0.0, v) for v in inner],
         "gelu": lambda: [v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in inner],
+        "geglu": lambda: [
+            g * 0.5 * (1 + math.erf(g / math.sqrt(2))) * v for g, v in zip(inner[:half], inner[half:], strict=True)
+        ],
         "swiglu": lambda: [g / (1 + math.exp(-g)) * v for g, v in zip(inner[:half], inner[half:], strict=True)],
     }[activation]()
     return [

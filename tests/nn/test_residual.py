@@ -18,14 +18,14 @@ def test_post_norms_the_sum_and_pre_norms_the_input() -> None:
     """Fault 112."""
     torch.manual_seed(0)
     part, x = nn.Linear(6, 6), torch.randn(2, 3, 6)
-    torch.testing.assert_close(Residual(6, 0.0, "post")(x, part), normed(x + part(x)))
-    torch.testing.assert_close(Residual(6, 0.0, "pre")(x, part), x + part(normed(x)))
+    torch.testing.assert_close(Residual(nn.LayerNorm(6), 0.0, "post")(x, part), normed(x + part(x)))
+    torch.testing.assert_close(Residual(nn.LayerNorm(6), 0.0, "pre")(x, part), x + part(normed(x)))
 
 
 def test_dropout_falls_on_what_the_part_gives_and_never_on_the_input() -> None:
     torch.manual_seed(0)
     x = torch.randn(1, 1, 1000)
-    pre, post = Residual(1000, 0.5, "pre"), Residual(1000, 0.5, "post")
+    pre, post = (Residual(nn.LayerNorm(1000), 0.5, position) for position in ("pre", "post"))
     torch.manual_seed(1)
     out = pre(x, lambda x: torch.full_like(x, 8.0))
     dropped = out == x
