@@ -27,7 +27,7 @@ class Estimate:
     src_vocab: int
     tgt_vocab: int
     states: int
-    """Weights, gradients and what the optimiser keeps, float32."""
+    """Weights, gradients, what the optimiser keeps and moving averages, float32."""
     activations: int
     """What one micro-batch keeps for its backward pass, roughly, in float32; bf16 halves most of it."""
     batches: int | None
@@ -62,13 +62,14 @@ def estimate(recipe: Recipe) -> Estimate:
         src, tgt = len(store.tokenizers.src), len(store.tokenizers.tgt)
     shapes = parameter_shapes(recipe.model, src, tgt)
     parameters = sum(map(math.prod, shapes))
+    copies = 2 if recipe.train.ema is None else 3
     budget = recipe.train.batch_tokens.tokens
     batches = None if store is None or budget is None else _batches(recipe, store, budget)
     return Estimate(
         parameters,
         src,
         tgt,
-        states=4 * (2 * parameters + sum(map(recipe.train.optimizer.state_size, shapes))),
+        states=4 * (copies * parameters + sum(map(recipe.train.optimizer.state_size, shapes))),
         activations=4 * (budget or MOST) * activations(recipe.model),
         batches=batches,
         updates=None if batches is None else -(-batches // recipe.train.accumulate),

@@ -22,9 +22,12 @@ def test_parameters_are_those_of_the_model(tie: str) -> None:
     assert parameter_shapes(config, 11, 11) == [parameter.shape for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize(("name", "bytes_a_weight"), [("adam", 16), ("adamw", 16), ("adafactor", 8)])
-def test_memory_is_that_of_the_optimiser(tmp_path: Path, name: str, bytes_a_weight: int) -> None:
-    found = estimate(load_recipe(write_task(tmp_path), [f"train.optimizer.name={name}", "model.dim=256"]))
+@pytest.mark.parametrize(
+    ("key", "bytes_a_weight"),
+    [("optimizer.name=adam", 16), ("optimizer.name=adamw", 16), ("optimizer.name=adafactor", 8), ("ema=0.9", 20)],
+)
+def test_memory_is_that_of_the_optimiser_and_the_averages(tmp_path: Path, key: str, bytes_a_weight: int) -> None:
+    found = estimate(load_recipe(write_task(tmp_path), [f"train.{key}", "model.dim=256"]))
     assert found.states / found.parameters == pytest.approx(bytes_a_weight, rel=0.2)
 
 

@@ -226,6 +226,11 @@ class TrainConfig:
                 "train needs an end: set train.max_steps, train.max_epochs, train.max_time or train.patience."
             )
         self.schedule.check(self)
+        if self.sharding == "full" and self.optimizer.name == "adafactor":
+            raise ConfigError(
+                "train.sharding full cuts weights and their moments alike, but those of train.optimizer.name adafactor "
+                "are of whole rows and columns: choose adam or adamw, or train.sharding none."
+            )
         if self.batch_warmup and self.accumulate == 1:
             raise ConfigError(
                 f"train.batch_warmup ({self.batch_warmup}) grows the micro-batches of an update up to "

@@ -69,6 +69,15 @@ def test_a_batch_of_one_micro_batch_has_no_warm_up() -> None:
     )
 
 
+def test_adafactor_is_not_sharded() -> None:
+    with pytest.raises(ConfigError) as caught:
+        TrainConfig(max_steps=1, sharding="full", optimizer=OptimizerConfig(name="adafactor"))
+    assert str(caught.value) == (
+        "train.sharding full cuts weights and their moments alike, but those of train.optimizer.name adafactor are of "
+        "whole rows and columns: choose adam or adamw, or train.sharding none."
+    )
+
+
 def test_a_time_limit_is_a_time() -> None:
     with pytest.raises(ConfigError) as caught:
         TrainConfig(max_time=Period.parse("3e"))

@@ -370,3 +370,31 @@ def test_each_new_best_is_saved(tmp_path: Path) -> None:
         True, True, False, False, False, True, False, False,
     ]  # fmt: skip
     assert trainer.checkpoints.updates() == [6, 8]
+
+
+@pytest.mark.parametrize("resume_after", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("metric", "values"), [("loss", [5.0, 4.0, 4.1, 4.2, 4.3, 4.4, 4.5]), ("bleu", [10, 20, 20, 15, 19, 19, 18])]
+)
+def test_patience_best_and_plateau_survive_a_restart(
+    tmp_path: Path, metric: str, values: list[float], resume_after: int
+) -> None:
+    """Faults 56 and 57: the third bad validation in a row is the fifth; the second has the best checkpoint."""
+
+    def validate(update: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        return {metric: values[update - 1]}
+
+    plateau = ScheduleConfig(name="plateau", warmup=0, patience=2)
+    config = replace(CONFIG, metric=metric, patience=3, max_steps=None, schedule=plateau)
+    first, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), replace(config, max_steps=resume_after), validate=validate)
+    first.state = TrainingState(metric=metric)
+    steps = steps_of(first)
+    checkpoint, _ = first.checkpoints.newest()
+    assert checkpoint is not None
+    second, model = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, validate=validate)
+    second.state = restore(checkpoint, model, second.updater.optimizer, tmp_path)
+    steps += steps_of(second)
+    assert second.state.update == 5
+    assert second.checkpoints.best(1) == [2]
+    assert [step.learning_rate for step in steps] == [0.01, 0.01, 0.01, 0.01, 0.005]

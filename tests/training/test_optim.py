@@ -153,13 +153,14 @@ def test_state_goes_out_and_in_as_flat_tensors(name: str) -> None:
 def test_settings_come_from_the_recipe_and_not_from_the_state() -> None:
     """Fault 54."""
     model = nn.Linear(3, 2)
-    before = OptimizerConfig(beta1=0.9).build(model.parameters())
+    before = OptimizerConfig(name="adamw", beta1=0.9).build(model.parameters())
     update(model, before, 1)
-    after = OptimizerConfig(beta1=0.5).build(model.parameters())
+    after = OptimizerConfig(name="adamw", beta1=0.5, weight_decay=0.2).build(model.parameters())
     set_learning_rate(after, 1e-5)
     load_optimizer_tensors(after, model, optimizer_tensors(before, model))
     assert after.param_groups[0]["betas"] == (0.5, 0.98)
     assert after.param_groups[0]["lr"] == 1e-5
+    assert [group["weight_decay"] for group in after.param_groups] == [0.2, 0.0]
 
 
 def test_a_fresh_optimiser_has_no_state() -> None:
