@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cli import options
 from cli.draw import draw
+
+if TYPE_CHECKING:
+    from mt.lines.answer import Answering
+    from mt.search.config import DecodeConfig
 
 FORMATS = ("text", "jsonl")
 
@@ -41,6 +49,20 @@ FORMATS = ("text", "jsonl")
 @click.option("--constraint", "constraints", multiple=True, metavar="TEXT", help="A phrase that each one holds.")
 @click.option("--ban", "banned", multiple=True, metavar="TEXT", help="A phrase that none of them holds.")
 @click.option("--interactive", is_flag=True, help="Answer each line by itself, as soon as it is there.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Processes on the CPU, among which the threads are split.",
+)
+@click.option(
+    "--ensemble",
+    "others",
+    multiple=True,
+    metavar="RUN",
+    help="Another run with the same tokenizer, whose model decides together with the first (mean of probabilities).",
+)
 @options.checkpoint
 @options.long_overrides
 @options.machine
@@ -57,6 +79,8 @@ def translate(
     constraints: Sequence[str],
     banned: Sequence[str],
     interactive: bool,
+    workers: int,
+    others: Sequence[str],
     checkpoint: str | None,
     overrides: Sequence[str],
     device: str,
@@ -73,28 +97,54 @@ def translate(
         echo "Good morning." | mt translate runs/quickstart
         mt translate runs/quickstart -i test.en -o test.de --beam-size 8
         mt translate runs/quickstart --n-best 3 --format jsonl < test.en
+        mt translate runs/one --ensemble runs/two < test.en
         mt translate runs/quickstart --input-format jsonl --format jsonl < requests.jsonl
     """
     if alignments and style != "jsonl":
         raise click.UsageError("--alignments goes with --format jsonl; plain text has no place for them")
-    if interactive and (source or target):
-        raise click.UsageError("--interactive answers standard input; leave --input and --output out")
+    if interactive and (source or target or workers > 1):
+        raise click.UsageError("--interactive answers standard input by one process: leave out -i, -o and --workers")
+    if workers > 1 and device.startswith("cuda"):
+        raise click.UsageError("--workers are of the CPU; on several GPUs: torchrun --nproc-per-node N -m mt translate")
     from mt.recipe import load_run_recipe
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
-    from mt.device import pick_device
-    from mt.translate import Request, Style, check_paths, load, translate_stream
+    from mt.translate import Request, Share, Style, check_paths, translate_stream
 
+    share = Share.of_environment(os.environ)
+    if share.world > 1 and not (source and target):
+        raise click.UsageError("several processes share a file: torchrun needs --input and --output")
     text = source or options.binary(sys.stdin)
     check_paths(text, target)
-    translator = load(run, checkpoint, draw(pick_device(device, threads)), decode)
     common = Request("", prefix, tuple(constraints), tuple(banned))
-    work = translate_stream(
-        translator,
-        text,
-        target or options.binary(sys.stdout),
-        Style(style, input_format, common, alignments),
+    work = partial(
+        translate_stream,
+        source=text,
+        target=target or options.binary(sys.stdout),
+        style=Style(style, input_format, common, alignments),
         interactive=interactive,
+        share=share,
     )
-    draw(work, bars=target is not None or not sys.stdout.isatty())
+    with _translator([run, *others], checkpoint, decode, device, threads, workers) as translator:
+        draw(work(translator), bars=target is not None or not sys.stdout.isatty())
+
+
+def _translator(
+    runs: Sequence[str], checkpoint: str | None, decode: DecodeConfig, device: str, threads: int | None, workers: int
+) -> AbstractContextManager[Answering]:
+    """What translates: this process, or several that share its threads."""
+    import torch
+
+    from mt.device import pick_device
+    from mt.translate import load
+
+    if workers == 1:
+        own = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and torch.cuda.is_available() else device
+        place = draw(pick_device(own if device == "auto" else device, threads))
+        return nullcontext(load(runs[0], checkpoint, place, decode, others=runs[1:]))
+    from mt.workers import Loading, Workers
+
+    draw(pick_device("cpu", threads))
+    each = max(1, torch.get_num_threads() // workers)
+    return Workers(Loading(Path(runs[0]), checkpoint, decode, tuple(map(Path, runs[1:]))), workers, each)

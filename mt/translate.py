@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
@@ -65,6 +65,11 @@ class Share:
 
     rank: int = 0
     world: int = 1
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str]) -> Share:
+        """The share of a process that torchrun started, and of any other all."""
+        return cls(int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1)))
 
     def has(self, block: int) -> bool:
         """Whether the block of this number, from 0, is this process's."""

@@ -165,6 +165,7 @@ def load(
     checkpoint: str | None = None,
     device: str | torch.device = "auto",
     decode: DecodeConfig | None = None,
+    mapped: bool = False,
     others: Sequence[str | Path] = (),
 ) -> Translator:
     """Load a run folder for translation; nothing else than the folder is needed, and no code in it is run.
@@ -174,6 +175,7 @@ def load(
         checkpoint: `best`, `last` or the name of a folder in checkpoints/; None: the final model.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         decode: settings of the search, in place of the recipe's.
+        mapped: leave the weights in the file, which several processes then share in memory; the file must stay.
         others: run folders whose models decide together with it, the mean of their probabilities.
 
     Raises:
@@ -188,18 +190,18 @@ def load(
     for folder, tokenizers_there in zip(folders[1:], more, strict=True):
         check_vocabularies(folders[0], tokenizers, folder, tokenizers_there)
     files = [weights_file(folder, checkpoint) for folder in folders]
-    models = [_model(folder, file, tokenizers).to(place) for folder, file in zip(folders, files, strict=True)]
+    models = [_model(folder, file, tokenizers, mapped).to(place) for folder, file in zip(folders, files, strict=True)]
     # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
     model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
     weights = " ".join(sha256_of(file) for file in files)
     return Translator(model, tokenizers, decode or recipe.decode, place, recipe.data.filters.max_length, weights)
 
 
-def _model(folder: Path, file: Path, tokenizers: Tokenizers) -> EncoderDecoder:
+def _model(folder: Path, file: Path, tokenizers: Tokenizers, mapped: bool) -> EncoderDecoder:
     """The model of a run folder, with the weights in `file`."""
     config = load_run_recipe(folder).model
     model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
-    load_weights(model, read_tensors(file), file)
+    load_weights(model, read_tensors(file), file, assign=mapped)
     return model
 
 

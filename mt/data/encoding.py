@@ -6,26 +6,20 @@ written does not depend on that number.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import sys
-import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from itertools import chain
-from multiprocessing.connection import wait
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mt.data.layout import narrowest
+from mt.data.processes import CONTEXT, serve_parent, unguarded
 from mt.data.seen import digests
 from mt.errors import RunError
 from mt.text import filters
@@ -172,8 +166,7 @@ def encode_blocks(
         loaded = Tokenizers.load(tokenizers)
         yield from (encoder(loaded, *pair) for pair in blocks)
         return
-    context = multiprocessing.get_context("spawn")  # forking a process that runs threads, such as torch's, may hang
-    with _Pool(workers, context, _start, (encoder, tokenizers)) as pool:
+    with _Pool(workers, CONTEXT, _start, (encoder, tokenizers)) as pool:
         try:
             yield from in_order(pool, _encode, blocks, 2 * workers + 2)
         except BrokenProcessPool:
@@ -186,19 +179,10 @@ def encode_blocks(
 
 
 class _Pool(ProcessPoolExecutor):
-    """Its workers do not import the calling program, of which they need nothing.
-
-    Python's do: each runs a script anew that does not guard what it does by `if __name__ == "__main__":`.
-    """
-
     def submit(self, work: Callable[..., Result], /, *args: Any, **options: Any) -> Future[Result]:
-        """As the executor does it; this may start a process, which is told of the main module that there is now."""
-        main = sys.modules["__main__"]
-        sys.modules["__main__"] = ModuleType("__main__")
-        try:
+        """As the executor does it; this may start a process."""
+        with unguarded():
             return super().submit(work, *args, **options)
-        finally:
-            sys.modules["__main__"] = main
 
 
 def in_order(
@@ -218,17 +202,9 @@ _worker: tuple[Encoder, Tokenizers]
 
 
 def _start(encoder: Encoder, tokenizers: Path) -> None:
-    """Make a worker ready: it leaves interrupts to its parent, and ends when the parent is gone."""
     global _worker
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    serve_parent()
     _worker = encoder, Tokenizers.load(tokenizers)
-
-
-def _end_with_parent() -> None:
-    if parent := multiprocessing.parent_process():
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def _encode(sources: Block, targets: Block) -> EncodedPairs:

@@ -50,8 +50,8 @@ def restore(
     return checkpoint.state
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path) -> None:
-    """Copy `weights`, which are of `file`, into `model`, whose own tying stays as it is.
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path, assign: bool = False) -> None:
+    """Copy `weights`, which are of `file`, into `model`, whose own tying stays as it is; or `assign` them themselves.
 
     Raises:
         RunError: names or shapes are not the model's; the sentence names the first of them.
@@ -61,13 +61,13 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], file: Path) ->
             f"{file} does not fit the run's recipe and tokenizer ({found}): put back the recipe.yaml and the "
             "tokenizer that it was trained with."
         )
-    put_weights(model, weights)
+    put_weights(model, weights, assign)
 
 
-def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy weights of the names and shapes of `model` into it, on each rank the part that it has."""
+def put_weights(model: nn.Module, weights: Mapping[str, Tensor], assign: bool = False) -> None:
+    """Copy weights of the names and shapes of `model` into it, on each rank the part that it has; or `assign` them."""
     own = model.state_dict()
-    model.load_state_dict({name: parted(tensor, own[name]) for name, tensor in weights.items()})
+    model.load_state_dict({name: parted(tensor, own[name]) for name, tensor in weights.items()}, assign=assign)
 
 
 def difference(weights: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:

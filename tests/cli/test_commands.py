@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ import yaml
 
 from cli.training import stoppable
 from mt.recipe import load_recipe, load_run_recipe
-from tests.cli.conftest import Call, shell, start
+from tests.cli.conftest import Call, shell
 from tests.tiny import write_task
 
 
@@ -97,34 +94,6 @@ def test_translations_alone_are_on_standard_output(tiny_run: Path) -> None:
     assert b"Device: CPU, 1 thread" in ended.stderr
     assert b"decode.max_source_length" in ended.stderr
     assert b"\r" not in ended.stderr
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Processes inherit that interrupts are ignored, as they are where the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("number", "word", "code"), [(2, b"Interrupted", 130), (15, b"Terminated", 143)])
-def test_an_interrupted_translation_leaves_no_file(
-    tiny_run: Path, tmp_path: Path, number: int, word: bytes, code: int
-) -> None:
-    """Fault 90: a real signal, after the first lines were written."""
-    with start("translate", tiny_run, "-o", tmp_path / "out.txt", "--device", "cpu", "--threads", 1) as process:
-        assert process.stdin
-        process.stdin.write(b"one two\n")
-        process.stdin.flush()
-        while process.poll() is None and not any(path.stat().st_size for path in tmp_path.iterdir()):
-            time.sleep(0.02)
-        assert not (tmp_path / "out.txt").exists()
-        os.kill(process.pid, number)
-        _, said = process.communicate()
-    assert process.returncode == code
-    assert said.endswith(b"\n" + word + b". The same command begins anew.\n")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_translation_of_files(mt: Call, tiny_run: Path, tmp_path: Path) -> None:

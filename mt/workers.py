@@ -1,0 +1,143 @@
+"""Several processes that translate on one machine's CPU, each with the model and some of the threads.
+
+Decoding takes many small steps, between which threads wait for one another: two processes of one thread translate more
+than one of two. The processes map the model's file into memory, so that its weights are there once. Blocks of lines
+are dealt out in turn, and the answers come in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from types import TracebackType
+
+from mt.data.processes import CONTEXT, serve_parent, unguarded
+from mt.errors import RunError
+from mt.lines.answer import Answer, Style
+from mt.search.config import DecodeConfig
+from mt.text.files import Block
+
+BLOCK_LINES = 256
+"""Lines of a block: few enough that a thousand lines keep several processes busy."""
+AHEAD = 2
+"""Blocks that each process has, the one that it works on included."""
+
+
+@dataclass(frozen=True)
+class Loading:
+    """What the processes load: see `mt.translator.load`."""
+
+    run: Path
+    checkpoint: str | None
+    decode: DecodeConfig
+    others: tuple[Path, ...] = ()
+
+
+class Workers:
+    """Answers blocks of lines as a translator would, by processes that live until `close`."""
+
+    def __init__(self, loading: Loading, workers: int, threads: int) -> None:
+        """Start `workers` processes with `threads` threads each.
+
+        Raises:
+            as `mt.translator.load`.
+        """
+        self._connections: list[Connection] = []
+        self._processes = []
+        for _ in range(workers):
+            ours, theirs = CONTEXT.Pipe()
+            process = CONTEXT.Process(target=_work, args=(theirs, loading, threads), daemon=True)
+            with unguarded():
+                process.start()
+            theirs.close()
+            self._connections.append(ours)
+            self._processes.append(process)
+        try:
+            identities = [str(self._receive(connection)) for connection in self._connections]
+        except BaseException:
+            self.close()
+            raise
+        self.identity = identities[0]
+        self.block_lines = BLOCK_LINES
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes, whatever they are at."""
+        for process in self._processes:
+            process.terminate()
+        for process, connection in zip(self._processes, self._connections, strict=True):
+            process.join()
+            connection.close()
+
+    def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
+        """As `mt.lines.answer.Answering`; at most `AHEAD` blocks a process are taken and not yet answered.
+
+        Raises:
+            RunError: a process died; whatever a process raises.
+        """
+        pending: deque[Connection] = deque()
+        for number, block in enumerate(blocks):
+            connection = self._connections[number % len(self._connections)]
+            self._send(connection, (block, style))
+            pending.append(connection)
+            while pending and (len(pending) >= AHEAD * len(self._connections) or pending[0].poll()):
+                yield self._answer(pending.popleft())
+        while pending:
+            yield self._answer(pending.popleft())
+
+    def _answer(self, connection: Connection) -> Answer:
+        answer = self._receive(connection)
+        assert isinstance(answer, Answer)
+        return answer
+
+    def _send(self, connection: Connection, task: tuple[Block, Style]) -> None:
+        try:
+            connection.send(task)
+        except OSError:
+            raise _died() from None
+
+    def _receive(self, connection: Connection) -> object:
+        try:
+            received = connection.recv()
+        except (EOFError, OSError):
+            raise _died() from None
+        if isinstance(received, BaseException):
+            raise received
+        return received
+
+
+def _died() -> RunError:
+    return RunError(
+        "A worker process died, perhaps for want of memory: run it again with fewer --workers, or with a smaller "
+        "decode.batch_tokens."
+    )
+
+
+def _work(connection: Connection, loading: Loading, threads: int) -> None:
+    """The life of a process: say who it is, then answer block after block."""
+    serve_parent()
+    try:
+        import torch
+
+        from mt.translator import load
+
+        torch.set_num_threads(threads)
+        translator = load(loading.run, loading.checkpoint, torch.device("cpu"), loading.decode, True, loading.others)
+        connection.send(translator.identity)
+        while True:
+            block, style = connection.recv()
+            connection.send(next(translator.answers([block], style)))
+    except EOFError:
+        return
+    except Exception as error:  # is raised where it is seen
+        connection.send(error)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from mt.data.config import DataConfig, ParallelText
+from mt.errors import RunError
+from mt.lines.answer import Style
+from mt.search.config import DecodeConfig
+from mt.text.files import Block
+from mt.translator import load
+from mt.workers import Loading, Workers
+from tests.translators import run_folder
+
+DECODE = DecodeConfig(beam_size=2, max_length=4)
+
+
+def blocks(count: int) -> list[Block]:
+    return [Block(Path("in"), b"a b\nc\n" * (1 + n % 3), 1 + 10 * n, 0) for n in range(count)]
+
+
+def test_answers_come_in_order_and_a_dead_worker_is_a_sentence(tmp_path: Path) -> None:
+    """The same answers as of one process, by name and by content; and processes that are gone when all is over."""
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    alone = load(tmp_path, device="cpu", decode=DECODE)
+    with Workers(Loading(tmp_path, None, DECODE), 2, 1) as workers:
+        assert workers.identity == alone.identity
+        expected = [answer.data for answer in alone.answers(blocks(7), Style())]
+        assert [answer.data for answer in workers.answers(iter(blocks(7)), Style())] == expected
+        bad = Block(Path("in"), b"a\nb \xe9\n", 1, 0)
+        [answer] = workers.answers([bad], Style())
+        assert answer.lines == 1
+        assert str(answer.error).startswith("in, line 2, byte offset 4: 0xE9 is not UTF-8")
+        os.kill(workers._processes[1].pid or 0, signal.SIGKILL)
+        with pytest.raises(RunError, match=r"^A worker process died, perhaps for want of memory: run it again with"):
+            list(workers.answers(blocks(7), Style()))
+    assert not any(process.is_alive() for process in workers._processes)
+
+
+def test_only_few_blocks_are_read_ahead(tmp_path: Path) -> None:
+    """Fault 88."""
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    taken = 0
+
+    def counted() -> object:
+        nonlocal taken
+        for block in blocks(50):
+            taken += 1
+            yield block
+
+    with Workers(Loading(tmp_path, None, DECODE), 1, 1) as workers:
+        answers = workers.answers(counted(), Style())  # type: ignore[arg-type]
+        next(answers)
+        assert taken <= 2
