@@ -42,6 +42,21 @@ def test_tokens_are_drawn_as_often_as_they_are_probable(options: dict[str, Any],
     assert shares(**options) == pytest.approx(expected, abs=2e-3)
 
 
+@pytest.mark.parametrize("top_p", [0.3, 0.9, 0.999])
+def test_the_nucleus_of_a_wide_vocabulary_is_that_of_a_full_sort(top_p: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    log_probs = torch.randn(4, 3000, generator=generator).log_softmax(1)
+    falling, order = log_probs.double().exp().sort(dim=1, descending=True)
+    kept = falling.cumsum(1) - falling < top_p
+    drawn = [
+        draw(log_probs, EVENLY[place].expand(4), config(search="sample", top_p=top_p)) for place in range(0, 1000, 9)
+    ]
+    for row, tokens in enumerate(torch.stack(drawn, 1).tolist()):
+        assert set(tokens) <= set(order[row][kept[row]].tolist())
+    last = draw(log_probs, torch.full((4,), 1 - 1e-9, dtype=torch.float64), config(search="sample", top_p=top_p))
+    assert last.tolist() == order.gather(1, kept.sum(1, keepdim=True) - 1).flatten().tolist()
+
+
 def test_what_has_no_probability_is_never_drawn() -> None:
     log_probs = torch.tensor([[-math.inf, 0.0, -math.inf]]).expand(3, -1)
     numbers = torch.tensor([0.0, 0.5, 1 - 2**-53], dtype=torch.float64)
