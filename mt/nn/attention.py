@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.nn.dropout import dropout
+from mt.nn.linear import Linear
 
 
 def attend(
@@ -118,9 +119,9 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.head_dim = dim // heads
         self.dropout = dropout
-        self.query = nn.Linear(dim, dim, bias=bias)
-        self.key_value = nn.Linear(dim, 2 * self.head_dim * (kv_heads or heads), bias=bias)
-        self.out = nn.Linear(dim, dim, bias=bias)
+        self.query = Linear(dim, dim, bias=bias)
+        self.key_value = Linear(dim, 2 * self.head_dim * (kv_heads or heads), bias=bias)
+        self.out = Linear(dim, dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

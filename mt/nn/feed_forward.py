@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.nn.dropout import dropout
+from mt.nn.linear import Linear, rows_of, shaped
 
 
 class FeedForward(nn.Module):
@@ -17,8 +18,8 @@ class FeedForward(nn.Module):
         super().__init__()
         self.activation, self.gated = ACTIVATIONS[activation]
         self.dropout = dropout
-        self.inner = nn.Linear(dim, 2 * ffn_dim if self.gated else ffn_dim, bias=bias)
-        self.outer = nn.Linear(ffn_dim, dim, bias=bias)
+        self.inner = Linear(dim, 2 * ffn_dim if self.gated else ffn_dim, bias=bias)
+        self.outer = Linear(ffn_dim, dim, bias=bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -31,14 +32,13 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        inner = self.inner(x)
+        inner = self.inner(rows_of(x))
         if self.gated:
             gate, linear = inner.chunk(2, dim=-1)
             inner = self.activation(gate) * linear
         else:
             inner = self.activation(inner)
-        out: Tensor = self.outer(dropout(inner, self.dropout, self.training))
-        return out
+        return shaped(self.outer(dropout(inner, self.dropout, self.training)), x)
 
 
 # name -> (function, whether a second product gates it)

@@ -1,0 +1,134 @@
+"""Linear layers whose products suit the CPU they run on; on other devices they are torch's.
+
+Two things cost a CPU much time or memory, and both are mended where the rows of an input are laid out:
+
+- oneDNN, which multiplies bfloat16, builds a kernel for each number of rows it meets, half a millisecond and half a
+  megabyte each, and never forgets one. Batches of sentences have hundreds of sizes, so rows are rounded up (`padded`).
+- MKL, which multiplies float32, uses half the width of the vector units of processors that are not Intel's. oneDNN
+  uses all of it, and is more than twice as fast there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+_FEW = 256
+"""Rows of float32 below which starting oneDNN costs more than it gains."""
+
+
+class Linear(nn.Linear):
+    """x W^T + b, as torch's, and with its names."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(..., K) -> (..., N)."""
+        return linear(input, self.weight, self.bias)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (..., K), weight (N, K), bias (N,) -> (..., N), in the type that autocast asks for."""
+    if not x.is_cpu or (product_dtype(x) == torch.float32 and x.numel() < _FEW * x.size(-1)):
+        return F.linear(x, weight, bias)
+    out: Tensor = _Linear.apply(x, weight, bias, product_dtype(x))  # type: ignore[no-untyped-call]
+    return out
+
+
+def product_dtype(x: Tensor) -> torch.dtype:
+    """What products with `x` on a CPU are computed in: autocast's type where it is on."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """(..., K) -> (M', K): what several linear layers in a row work on, its rows laid out once; see `shaped`."""
+    if not x.is_cpu:
+        return x
+    rows: Tensor = _Rows.apply(x, product_dtype(x))  # type: ignore[no-untyped-call]
+    return rows
+
+
+def shaped(rows: Tensor, like: Tensor) -> Tensor:
+    """Undo `rows_of(like)`: (M', N) -> (..., N)."""
+    return rows if not like.is_cpu else _cut(rows, like.shape)
+
+
+def padded(count: int) -> int:
+    """The number of rows that `count` is rounded up to: at most 32 numbers between two powers of two, 3 % more."""
+    step = max(1, (1 << count.bit_length()) // 64)
+    return -(-count // step) * step
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
+        rows, low = _laid_out(x, dtype), weight.to(dtype)
+        ctx.save_for_backward(rows if rows.dtype != x.dtype else x, low)
+        ctx.shape, ctx.with_bias = x.shape, bias is not None
+        return _cut(multiply(rows, low, None if bias is None else bias.to(dtype)), x.shape)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+        x, low = ctx.saved_tensors
+        rows = _laid_out(grad, low.dtype)
+        grad_x = _cut(multiply(rows, low.t()), ctx.shape) if ctx.needs_input_grad[0] else None
+        grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[1] else None
+        return grad_x, grad_weight, rows.sum(0, dtype=torch.float32) if ctx.with_bias else None, None
+
+
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dtype: torch.dtype) -> Tensor:
+        ctx.shape, ctx.dtype = x.shape, x.dtype
+        return _laid_out(x, dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _cut(grad, ctx.shape).to(ctx.dtype), None
+
+
+def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """(..., K) -> (M', K) in `dtype`, zeros in the rows that are added; `x` itself where it is so already."""
+    count = x.numel() // max(x.size(-1), 1)
+    if padded(count) == count:
+        return x.reshape(count, x.size(-1)).to(dtype).contiguous()
+    rows = x.new_empty(padded(count), x.size(-1), dtype=dtype)
+    rows[:count].view(x.shape).copy_(x)
+    rows[count:].zero_()
+    return rows
+
+
+def _cut(rows: Tensor, shape: torch.Size) -> Tensor:
+    """(M', N) -> (..., N), with all but the last size of `shape`."""
+    return rows[: shape[:-1].numel()].view(*shape[:-1], -1)
+
+
+def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
+    """grad (M', N) and x (M or M', K) -> (N, K) float32."""
+    if len(x) == len(grad):
+        return multiply(grad.t(), x.t()).float()
+    whole = len(x) // 64 * 64
+    total = multiply(grad[:whole].t(), x[:whole].t())
+    return total.addmm_(grad[whole : len(x)].t(), x[whole:])
+
+
+def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x (M, K), weight (N, K), bias (N,), of one type -> (M, N), by the fastest kernel."""
+    if x.dtype == torch.float32 and x.numel() and _shuns_mkl():
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+        return out
+    return F.linear(x, weight, bias)
+
+
+@cache
+def _shuns_mkl() -> bool:
+    """Whether torch multiplies float32 by MKL, on a processor that MKL does not use whole, and has oneDNN."""
+    if not (torch.backends.mkl.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):  # type: ignore[no-untyped-call]
+        return False
+    try:
+        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text("utf-8", "replace")
+    except OSError:
+        return False

@@ -1,0 +1,110 @@
+"""Linear layers against torch's, whatever the kernel and the number of rows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mt.nn import linear as module
+from mt.nn.linear import Linear, linear, padded, rows_of, shaped
+
+# Few rows, whole blocks of rows, and some over them.
+every_shape = pytest.mark.parametrize("shape", [(3,), (1, 1), (16, 20), (5, 7), (33, 10), (7, 9, 11)])
+
+
+@pytest.fixture(params=[False, True], ids=["torch", "onednn"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to multiply float32."""
+    if request.param and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        pytest.skip("this torch has no oneDNN")
+    monkeypatch.setattr(module, "_shuns_mkl", lambda: request.param)
+
+
+def tensors(shape: tuple[int, ...], bias: bool, dtype: torch.dtype = torch.float32) -> list[Tensor | None]:
+    torch.manual_seed(0)
+    x, weight = torch.randn(*shape, 12, dtype=dtype), torch.randn(10, 12, dtype=dtype)
+    return [x.requires_grad_(), weight.requires_grad_(), torch.randn(10, requires_grad=True) if bias else None]
+
+
+def gradients(out: Tensor, given: list[Tensor | None]) -> tuple[Tensor, ...]:
+    weights = torch.linspace(-1, 1, out.numel()).view(out.shape)
+    return torch.autograd.grad((out.float() * weights).sum(), [tensor for tensor in given if tensor is not None])
+
+
+@every_shape
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("bias", [True, False])
+def test_value_and_gradients_are_torchs(shape: tuple[int, ...], bias: bool) -> None:
+    given = tensors(shape, bias)
+    out, expected = linear(*given), F.linear(*given)  # type: ignore[arg-type]
+    torch.testing.assert_close(out, expected)
+    for ours, theirs in zip(gradients(out, given), gradients(expected, given), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@every_shape
+def test_under_autocast_products_are_bfloat16_and_gradients_float32(shape: tuple[int, ...]) -> None:
+    given = tensors(shape, bias=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        out, expected = linear(*given), F.linear(*given)  # type: ignore[arg-type]
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out, expected)
+    for ours, theirs in zip(gradients(out, given), gradients(expected, given), strict=True):
+        assert ours.dtype == torch.float32
+        assert float((ours - theirs).norm() / theirs.norm()) < 0.02
+
+
+@every_shape
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("low", [True, False])
+def test_layers_in_a_row_on_rows_laid_out_once(shape: tuple[int, ...], low: bool) -> None:
+    torch.manual_seed(0)
+    first, second = Linear(12, 30), Linear(30, 5)
+    x = torch.randn(*shape, 12, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        together = shaped(second(first(rows_of(x)).relu()), x)
+        apart = second(first(x).relu())
+    torch.testing.assert_close(together, apart)
+    given: list[Tensor | None] = [x, *first.parameters(), *second.parameters()]
+    for ours, theirs in zip(gradients(together, given), gradients(apart, given), strict=True):
+        assert float((ours - theirs).norm() / theirs.norm()) < (0.02 if low else 1e-5)
+
+
+def test_no_rows() -> None:
+    given = tensors((0, 4), bias=True)
+    out = linear(*given)  # type: ignore[arg-type]
+    assert out.shape == (0, 4, 10)
+    assert not gradients(out, given)[1].any()
+
+
+def test_it_has_the_names_of_torchs() -> None:
+    assert Linear(3, 2).state_dict().keys() == nn.Linear(3, 2).state_dict().keys()
+
+
+def test_what_needs_no_gradient_gets_none() -> None:
+    given = tensors((300,), bias=True)
+    assert given[0] is not None
+    (grad,) = torch.autograd.grad(linear(given[0].detach(), *given[1:]).sum(), given[1:2])  # type: ignore[arg-type]
+    assert grad.shape == (10, 12)
+    frozen = [given[0], given[1].detach() if given[1] is not None else None, None]
+    (grad,) = torch.autograd.grad(linear(*frozen).sum(), given[:1])  # type: ignore[arg-type]
+    assert grad.shape == (300, 12)
+
+
+def test_numbers_of_rows_are_few_and_little_greater() -> None:
+    """A kernel is built for each, and kept."""
+    counts = [padded(count) for count in range(20_000)]
+    assert all(count <= rounded <= count * 33 / 32 + 1 for count, rounded in enumerate(counts))
+    assert all(one <= other for one, other in pairwise(counts))
+    assert all(padded(count) == count for count in counts)
+    assert len({count for count in counts if 2048 < count <= 4096}) == 32
+
+
+def test_other_devices_have_their_own_kernels() -> None:
+    """The meta device stands for all that are not a CPU."""
+    x = torch.ones(3, 12, device="meta")
+    assert shaped(Linear(12, 10, device="meta")(rows_of(x)), x).shape == (3, 10)
