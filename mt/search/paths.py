@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mt.search.beam import BLOCK, largest
+from mt.search.beam import largest
 from mt.search.beams import beam_search
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
@@ -84,7 +84,8 @@ def draw(log_probs: Tensor, noise: Tensor, config: DecodeConfig) -> Tensor:
     """A token (N,) of each row of `log_probs` (N, V), by a number in [0, 1) of `noise` (N,) float64.
 
     From p^(1 / temperature), renormalised over the `top_k` most probable tokens (Fan et al. 2018, section 5), and over
-    the fewest of these that hold `top_p` of their mass (Holtzman et al. 2020, section 3.1). The sum is inverted.
+    the fewest of these that hold `top_p` of their mass, and what equals the last of them (Holtzman et al. 2020, section
+    3.1). The sum is inverted.
     """
     values, tokens = log_probs, None
     if config.top_k is not None:
@@ -92,26 +93,20 @@ def draw(log_probs: Tensor, noise: Tensor, config: DecodeConfig) -> Tensor:
     greatest = values.amax(1, keepdim=True)
     weights = ((values - greatest.masked_fill(greatest.isneginf(), 0)) / config.temperature).exp()
     if config.top_p < 1:
-        weights, places = _nucleus(weights, config.top_p)
-        tokens = places if tokens is None else tokens.gather(1, places)
+        weights = weights.masked_fill(weights < _least(weights, config.top_p), 0)
     total = weights.cumsum(1, dtype=torch.float64)
     place = torch.searchsorted(total, noise[:, None] * total[:, -1:], right=True).clamp(max=weights.size(1) - 1)
     return (place if tokens is None else tokens.gather(1, place)).squeeze(1)
 
 
-def _nucleus(weights: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """The greatest `weights` (N, V), falling, as 0 once those before them hold `share` of all; and their places.
-
-    A sort of all V takes longer than a step of a model; a few of the greatest mostly do.
-    """
-    mass, count = weights.sum(1, keepdim=True, dtype=torch.float64) * share, BLOCK
-    found, places = largest(weights, count)
-    while found.size(1) < weights.size(1) and bool((found.sum(1, keepdim=True, dtype=torch.float64) < mass).any()):
-        count *= 4
-        found, places = largest(weights, count)
-    falling, order = found.sort(dim=1, descending=True, stable=True)
-    before = falling.cumsum(1, dtype=torch.float64) - falling
-    return falling.masked_fill(before >= mass, 0), places.gather(1, order)
+def _least(weights: Tensor, share: float) -> Tensor:
+    """The least of the fewest `weights` (N, V) that hold `share` of their sum: (N, 1)."""
+    # numpy sorts floats without their places, on a CPU thirty times faster than torch.
+    rising = torch.from_numpy(np.sort(weights.numpy())) if weights.is_cpu else weights.sort(dim=1).values
+    falling = rising.flip(1)
+    total = falling.cumsum(1, dtype=torch.float64)
+    last = (total < total[:, -1:] * share).sum(1, keepdim=True)
+    return falling.gather(1, last)
 
 
 def _different(drawn: Sequence[Hypothesis]) -> list[Hypothesis]:
