@@ -20,15 +20,20 @@ from mt.text.files import write_aside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
 """Suffix of a picture -> what is kept out of it."""
 # Okabe and Ito 2008: told apart by people of any colour vision. Black is for text, and yellow too light for a line.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", (0, (6, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (10, 2)))
+FONT = 9.5
+"""Points."""
+GAP = 0.6
+"""Between entries of the legend, of the font's size."""
 STYLE: dict[str, Any] = {
     "svg.hashsalt": "mt",
-    "font.size": 9.5,
+    "font.size": FONT,
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
@@ -93,13 +98,14 @@ def draw(logs: Sequence[RunLog], axis: Axis) -> Figure:
     from matplotlib.figure import Figure
 
     shown = [quantity for quantity in QUANTITIES.values() if any(log.curve(quantity, axis).finite for log in logs)]
-    figure = Figure(figsize=(13, 7.2), layout="constrained")
+    legend = _legend(logs)
+    figure = Figure(figsize=(13, max(7.2, 2 * _height(legend))), layout="constrained")
     *panels, last = figure.subplots(2, -(-(len(shown) + 1) // 2)).flat
     for panel, quantity in zip(panels, shown, strict=False):
         _draw_panel(panel, quantity, axis, logs)
     for empty in (*panels[len(shown) :], last):
         empty.axis("off")
-    _draw_legend(last, logs)
+    last.legend(handles=legend, loc="center left", handlelength=4, labelspacing=GAP, borderaxespad=0)
     figure.align_ylabels()
     return figure
 
@@ -143,7 +149,8 @@ def _limit_losses(panel: Axes, logs: Sequence[RunLog], axis: Axis) -> None:
     panel.set_ylim(lowest - margin, highest + margin)
 
 
-def _draw_legend(panel: Axes, logs: Sequence[RunLog]) -> None:
+def _legend(logs: Sequence[RunLog]) -> list[Line2D]:
+    """A line for each run, and the mark of the best."""
     from matplotlib.lines import Line2D
 
     lines = [
@@ -154,7 +161,13 @@ def _draw_legend(panel: Axes, logs: Sequence[RunLog]) -> None:
         lines.append(
             Line2D([], [], color="#333333", linestyle="", label="best validation, by the recipe's metric", **BEST)
         )
-    panel.legend(handles=lines, loc="center left", handlelength=4, labelspacing=0.8, borderaxespad=0)
+    return lines
+
+
+def _height(legend: Sequence[Line2D]) -> float:
+    """Inches that the legend takes: half of the figure's height, or the panels would make room for it."""
+    lines = [str(line.get_label()).count("\n") + 1 for line in legend]
+    return (1.3 * sum(lines) + GAP * len(lines) + 3) * FONT / 72
 
 
 def _label(log: RunLog, *, detailed: bool) -> str:
@@ -162,7 +175,6 @@ def _label(log: RunLog, *, detailed: bool) -> str:
     name, best = textwrap.fill(log.name, 45), log.best_validation
     if not best or not detailed:
         return name
-    loss, bleu = (
-        f", {title} {best[key]:.4g}" if key in best else "" for title, key in (("loss", "loss"), ("BLEU", "bleu"))
-    )
+    loss = f", loss {best['loss']:.3f}" if "loss" in best else ""
+    bleu = f", BLEU {best['bleu']:.2f}" if "bleu" in best else ""
     return f"{name}\nbest at update {best['update']:,}{loss}{bleu}"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from mt.curves import AXES
+from mt.curves import AXES, RunLog
 from mt.errors import ConfigError, MissingExtraError, RunError
 from mt.events import Event, Notice, finish
-from mt.plot import COLOURS, DASHES, plot
+from mt.plot import COLOURS, DASHES, draw, plot
 from tests.test_curves import trained, validated, write_log
 
 
@@ -40,7 +40,7 @@ class TestDrawing:
         titles = {"Training loss", "Validation loss", "Validation BLEU", "Learning rate", "Speed"}
         units = {"nats per target token, unsmoothed", "BLEU", "target tokens per second"}
         labels = {"updates": "updates", "epochs": "epochs", "tokens": "target tokens, thousands"}
-        legend = {"one", "best at update 29, loss 1.2, BLEU 20", "two"}
+        legend = {"one", "best at update 29, loss 1.200, BLEU 20.00", "two"}
         texts = {part.split("-->")[0].strip() for part in drawn.split("<!--")[1:]}
         assert titles | units | legend | {labels.get(along, "training time, seconds")} <= texts
         assert all(colour.lower() in drawn for colour in COLOURS[:2])
@@ -73,6 +73,17 @@ class TestDrawing:
         assert finish(plot(runs[:1])) == runs[0] / "plot.svg"
         assert finish(plot(runs)) == Path("plot.svg")
         assert {path.name for path in tmp_path.iterdir()} == {"one", "two", "plot.svg"}
+
+    @pytest.mark.parametrize("number", [1, 8, 9, 20])
+    def test_the_legend_of_many_runs_is_whole_and_leaves_room(self, number: int) -> None:
+        logs = [RunLog(f"run-{run}-" + "long-name-" * 6, [trained(1), validated(1, 2.0)]) for run in range(number)]
+        figure = draw(logs, AXES["updates"].fitted(logs))
+        figure.draw_without_rendering()
+        *panels, last = figure.axes
+        legend = last.get_legend().get_window_extent()
+        assert figure.bbox.x0 < legend.x0 < legend.x1 < figure.bbox.x1
+        assert figure.bbox.y0 < legend.y0 < legend.y1 < figure.bbox.y1
+        assert all(panel.bbox.height > 2 * figure.dpi and panel.bbox.width > 2 * figure.dpi for panel in panels)
 
     def test_settings_of_the_caller_stay(self, runs: list[Path], tmp_path: Path) -> None:
         import matplotlib
