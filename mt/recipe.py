@@ -6,7 +6,7 @@ the toolkit, by name or by path, and on the command line they start from the cur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,9 +106,17 @@ def _read(path: Path, chain: tuple[Path, ...]) -> Block:
     under: Tree | None = None
     for name in _extended(entries.pop("extends", None)):
         under = merge(under, _read(_below(name, path.parent), (*chain, real)))
-    merged = merge(under, Block(entries, tree.place))
+    merged = merge(_without_model(under, entries), Block(entries, tree.place))
     assert isinstance(merged, Block)
     return merged
+
+
+def _without_model(under: Tree | None, entries: Mapping[str, Tree]) -> Tree | None:
+    """A preset that a recipe names begins the model block anew: keys for one model would seldom fit another."""
+    model = entries.get("model")
+    if not isinstance(under, Block) or not isinstance(model, Block) or "preset" not in model.entries:
+        return under
+    return Block({key: entry for key, entry in under.entries.items() if key != "model"}, under.place)
 
 
 def _extended(tree: Tree | None) -> list[Scalar]:

@@ -30,7 +30,8 @@ that reads recipes, and a test keeps the two equal.
 - **`extends: other.yaml`** (or a shipped recipe's name, or a list of both, later ones over earlier ones) takes that
   recipe and lays this one over it: blocks deeply, key by key; lists and single values are replaced, and an empty block
   `{}` clears.
-- **`model.preset`** lies under the recipe's own `model` keys.
+- **`model.preset`** lies under the recipe's own `model` keys, and takes the place of the `model` block of what it
+  extends.
 - **`-o KEY=VALUE`** (long: `--set`) lays a value over the recipe on every command: dots lead into blocks, numbers into
   lists counted from 0, `[a, b]` and `{a: b}` are read as YAML. `mt train recipe.yaml -o train.lr=3e-4 -o
   data.train.0.src=corpus.en`. The command line wins over the file.

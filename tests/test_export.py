@@ -13,7 +13,7 @@ from mt.errors import ConfigError, MissingExtraError, RunError
 from mt.events import finish
 from mt.export import export, exported
 from mt.interop import ctranslate2, ctranslate2_model
-from mt.nn.positions import sinusoids
+from mt.nn.sinusoids import sinusoids
 from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
 from tests.cli.conftest import Call, mt  # noqa: F401 - a fixture

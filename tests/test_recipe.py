@@ -217,6 +217,15 @@ def test_extends_merges_deeply(folder: Path) -> None:
     )
 
 
+def test_a_preset_begins_the_model_block_anew(folder: Path) -> None:
+    """Keys of the model that is extended would seldom fit another one; without a preset they are kept."""
+    written(folder, "extends: recipe.yaml\nmodel: {preset: transformer_tiny, norm_position: pre}\n", "tiny.yaml")
+    other = load_recipe(written(folder, "extends: tiny.yaml\nmodel: {preset: rnnsearch, dim: 64}\n", "other.yaml"))
+    assert (other.model.preset, other.model.dim, other.model.norm_position) == ("rnnsearch", 64, "post")
+    wider = load_recipe(written(folder, "extends: tiny.yaml\nmodel: {dim: 64}\n", "wider.yaml"))
+    assert (wider.model.preset, wider.model.dim, wider.model.norm_position) == ("transformer_tiny", 64, "pre")
+
+
 def test_extends_takes_paths_from_the_file_that_says_them(folder: Path) -> None:
     (folder / "sub").mkdir()
     child = written(folder / "sub", "extends: [../recipe.yaml]\nmodel_dir: run\n", "child.yaml")

@@ -93,7 +93,11 @@ class DecoderConfig:
 class ModelConfig:
     """What is trained. `preset` names a combination; every other key given here is laid over it."""
 
-    preset: str | None = option(None, help="named combination to start from", choices=tuple(PRESETS))
+    preset: str | None = option(
+        None,
+        help="named combination to start from, in place of the model block of what the recipe extends",
+        choices=tuple(PRESETS),
+    )
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     dim: int = option(512, help="width D of embeddings and layers", ge=2)
