@@ -31,6 +31,7 @@ import torch
 from torch import Tensor
 
 from mt.search.config import DecodeConfig
+from mt.search.continuations import best_continuations
 from mt.search.hypothesis import Symbols
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
@@ -138,18 +139,12 @@ class Beam:
 
     def _candidates(self, log_probs: Tensor, discouraged: Tensor | None) -> Candidates:
         """The best 2 x beam; at most one of a row's ends, so these hold all that finish and all that go on."""
-        never = (self.symbols.bos, self.symbols.pad)
+        for token in (self.symbols.bos, self.symbols.pad):
+            log_probs[:, token] = -math.inf  # a step's answer is the search's own
         preferred = log_probs if discouraged is None else log_probs - discouraged
-        found, tokens = largest(preferred[:, : self.symbols.size], self.size + 1 + len(never))  # (N, k)
-        impossible = (tokens == never[0]) | (tokens == never[1]) | found.isnan()
-        sums = (self.sums.view(-1, 1) + found).masked_fill(impossible, -math.inf)
+        sums, hypotheses, tokens = best_continuations(preferred[:, : self.symbols.size], self.sums, 2 * self.size)
         count, width = self.sums.shape
-        best = sums.view(count, -1).sort(dim=1, descending=True, stable=True)
-        places = best.indices[:, : 2 * self.size]
-        first = torch.arange(count, device=places.device)[:, None] * width
-        rows = first + places // tokens.size(1)
-        tokens = tokens.view(count, -1).gather(1, places)
-        sums = best.values[:, : 2 * self.size]
+        rows = hypotheses + torch.arange(0, count * width, width, device=sums.device)[:, None]
         return Candidates(sums if discouraged is None else sums + discouraged[rows, tokens], rows, tokens)
 
     def _finish(self, ending: Candidates, bonus: Tensor | None) -> None:

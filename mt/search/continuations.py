@@ -44,7 +44,7 @@ def best_continuations(log_probs: Tensor, sums: Tensor, count: int) -> tuple[Ten
     order = order.gather(1, again)
     places = chosen.gather(1, order // BLOCK) * BLOCK + order % BLOCK  # into W x padded V
     padded = log_probs.size(1)
-    return best, places // padded, places % padded
+    return best, places // padded, (places % padded).clamp_(max=vocab - 1)  # what padding is found at has the sum -inf
 
 
 def _best_blocks(blocks: Tensor, sums: Tensor, count: int) -> Tensor:

@@ -67,7 +67,7 @@ def test_pad_bos_and_dummy_rows_are_never_generated(name: str, beam_size: int) -
     logits = torch.tensor([40.0, 0.0, 50.0, 1.0, 30.0])
 
     def step(tokens: Tensor, state: TableState) -> tuple[Tensor, TableState]:
-        return logits.log_softmax(0).expand(len(tokens), -1), state
+        return logits.log_softmax(0).repeat(len(tokens), 1), state
 
     own: dict[str, Any] = {"sample": {"top_k": 1000}}.get(name, {})
     options = config(beam_size, n_best=beam_size, search=name, **own)
