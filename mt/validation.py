@@ -56,12 +56,13 @@ class Validation:
         self.batches = list(batches_of(store.split("valid"), store.tokenizers, budget))
         self.sources = list(store.reference_lines("valid", "src"))
         references = [list(store.reference_lines("valid", "tgt"))]
-        self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in METRICS}
+        names = dict.fromkeys((*METRICS, *{recipe.train.metric} - {"loss"}))
+        self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in names}
         decode = replace(recipe.decode, beam_size=recipe.train.valid_beam_size, n_best=1)
         self.translator = Translator(model, store.tokenizers, decode, precision.device)
 
     def __call__(self, update: int) -> Generator[Event, None, dict[str, float]]:
-        """The scores at `update`: loss in nats a target token, without smoothing; BLEU and chrF of the translations."""
+        """The scores at `update`: loss in nats a target token, without smoothing; scores of the translations."""
         yield Progress("validating", 0, len(self.sources))
         with torch.inference_mode():
             loss = self._loss()

@@ -10,18 +10,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
+from mt.data.batching import Batch
 from mt.data.store import Store
 from mt.errors import DataError, MissingExtraError, RunError
 from mt.events import Event, Notice, Progress, finish
 from mt.prepare import prepare
 from mt.recipe import Recipe, load_recipe
-from mt.scoring.metrics import score
+from mt.scoring.metrics import METRICS, higher_is_better, score
 from mt.text.files import read_lines
 from mt.train import TrainReport, train
 from mt.training.checkpoint import Checkpoints
 from mt.training.events import Saved, Stopped, Validated
 from mt.training.meter import Trained
+from mt.training.state import HIGHER_IS_BETTER
+from mt.training.update import Updater
 from mt.training.weights import read_tensors
 from mt.translate import load
 from tests.tiny import write_task
@@ -329,6 +333,28 @@ class TestValidation:
             values.append(run_to_the_end(recipe).state.scores["loss"])
         assert values == pytest.approx([values[0]] * 3, abs=1e-5)
 
+    def test_gives_the_same_twice_and_leaves_dropout_on(self, task: Path, tmp_path: Path) -> None:
+        """Fault 70: dropout 0.5, and no update that changes a weight in between."""
+        still = ["train.max_steps=3", "train.valid_every=1", "train.lr=1e-30", "train.schedule.init=0"]
+        recipe = recipe_of(task, str(tmp_path / "run"), *still, "model.dropout=0.5", "train.valid_beam_size=2")
+        events: list[Event] = []
+        finish(train(recipe), events.append)
+        scores = [event.state.scores for event in events if isinstance(event, Validated)]
+        assert len(scores) == 3
+        assert scores[0] == scores[1] == scores[2]
+        assert len(set(losses(recipe))) == 3
+
+    @pytest.mark.parametrize("metric", ["chrf++", "ter"])
+    def test_any_metric_can_tell_the_best(self, task: Path, tmp_path: Path, metric: str) -> None:
+        """Fault 56: in its own direction."""
+        best = [f"train.metric={metric}", "train.valid_every=3", "train.lr=0.02", "train.keep_best=2"]
+        recipe = recipe_of(task, str(tmp_path / "run"), *best)
+        events: list[Event] = []
+        finish(train(recipe), events.append)
+        values = [event.state.scores[metric] for event in events if isinstance(event, Validated)]
+        choose = max if higher_is_better(metric) else min
+        assert Checkpoints(recipe.model_dir).best(1) == [3 * (1 + values.index(choose(values)))]
+
     def test_without_validation_text_there_is_none(self, task: Path, tmp_path: Path) -> None:
         text = (task / "recipe.yaml").read_text("utf-8").replace("  valid: {src: valid.en, tgt: valid.de}\n", "")
         (task / "unvalidated.yaml").write_text(text, encoding="utf-8")
@@ -397,6 +423,36 @@ def test_half_precision_learns_as_well(task: Path, tmp_path: Path) -> None:
         scores.append(run_to_the_end(recipe).state.scores["loss"])
     assert scores[0] < 1.5  # of 2.5 for a guess
     assert scores[1:] == pytest.approx([scores[0]] * 2, abs=0.1)
+
+
+def test_directions_are_those_of_the_scores() -> None:
+    """Fault 56."""
+    assert {name: HIGHER_IS_BETTER[name] for name in METRICS} == {name: higher_is_better(name) for name in METRICS}
+    assert set(HIGHER_IS_BETTER) == {"loss", *METRICS}
+
+
+def test_a_resumed_epoch_has_each_pair_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 55: ten pairs, two a batch; stopped after update 7, in the middle of the second epoch."""
+    recipe = write_task(tmp_path)
+    for side in ("en", "de"):
+        lines = "".join(f"{name}\n" for name in "abcdefghij")
+        (tmp_path / f"train.{side}").write_text(lines, encoding="utf-8", newline="\n")
+    loaded = load_recipe(recipe, ["train.batch_tokens=4", "train.max_steps=15"])
+    finish(prepare(loaded, workers=1))
+    seen: list[list[int]] = []
+    backward = Updater._backward
+
+    def watched(self: Updater, batch: Batch, divisor: float) -> Tensor:
+        seen.append(batch.src[:, 0].tolist())
+        return backward(self, batch, divisor)
+
+    monkeypatch.setattr(Updater, "_backward", watched)
+    run_to_the_end(loaded, [7])
+    epochs = [[pair for batch in seen[start : start + 5] for pair in batch] for start in (0, 5, 10)]
+    assert [len(batch) for batch in seen] == [2] * 15
+    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
+    assert len(set(epochs[0])) == 10
+    assert epochs[0] != epochs[1] != epochs[2]
 
 
 class TestInitialWeights:

@@ -182,7 +182,9 @@ class TrainConfig:
     log_every: Period = option(Period.parse("50"), help="how often to log the training loss")
     tensorboard: bool = option(False, help="write the log for TensorBoard, too (tensorboard --logdir RUN)")
     patience: int | None = option(None, help="stop after this many validations in a row without a new best", ge=1)
-    metric: str = option("loss", help="what tells the best checkpoint", choices=("loss", "bleu", "chrf"))
+    metric: str = option(
+        "loss", help="what tells the best checkpoint", choices=("loss", "bleu", "chrf", "chrf++", "ter")
+    )
     valid_beam_size: int = option(1, help="beam of the validation translations; 1 is greedy", ge=1)
     keep_last: int = option(1, help="how many of the newest checkpoints to keep", ge=1)
     keep_best: int = option(1, help="how many of the best checkpoints to keep", ge=0)

@@ -51,8 +51,9 @@ class Meter:
         steps, self._steps = self._steps, []
         state, last = steps[-1].state, steps[-1]
         tokens = sum(step.tokens for step in steps)
-        loss = float(torch.stack([step.loss for step in steps]).sum()) / tokens
-        nll = float(torch.stack([step.nll for step in steps]).sum()) / tokens
+        # Without any token neither is a number.
+        loss = float(torch.stack([step.loss for step in steps]).sum()) / (tokens or math.nan)
+        nll = float(torch.stack([step.nll for step in steps]).sum()) / (tokens or math.nan)
         return Trained(
             update=state.update,
             epoch=state.elapsed("epochs"),

@@ -11,7 +11,7 @@ from mt.training.config import TrainConfig
 from mt.training.loss_scale import LossScale
 from mt.training.units import Period
 
-HIGHER_IS_BETTER = {"loss": False, "bleu": True, "chrf": True}
+HIGHER_IS_BETTER = {"loss": False, "bleu": True, "chrf": True, "chrf++": True, "ter": False}
 """Metrics that can tell the best checkpoint, and their direction."""
 
 

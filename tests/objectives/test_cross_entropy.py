@@ -151,6 +151,15 @@ def test_a_float16_loss_scale_does_not_overflow() -> None:
     assert grad.abs().max() > 1000
 
 
+def test_sums_of_many_tokens_do_not_overflow_in_float16() -> None:
+    """Fault 65: 100,000 tokens of ln 2 nats each are more than float16 holds."""
+    ones = torch.ones(1, 100_000, dtype=torch.int64)
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = CrossEntropy(0.1)(fixed(torch.zeros(1, 100_000, 2)), Batch(*(ones,) * 4, ones.bool()))
+    assert float(loss.nll) == pytest.approx(100_000 * math.log(2), rel=1e-3)
+    assert float(loss.total.detach()) == pytest.approx(100_000 * math.log(2), rel=1e-3)
+
+
 def test_extreme_logits_stay_finite() -> None:
     states = torch.tensor([[[1e4, -1e4, 0.0, 0.0]]], requires_grad=True)
     batch = Batch(*(torch.tensor([[x]]) for x in (0, True, 0, 1, True)))

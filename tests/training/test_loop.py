@@ -21,6 +21,7 @@ from mt.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from mt.training.ema import Ema
 from mt.training.events import Rewound, Saved, StepDone, Stopped, Validated
 from mt.training.loop import Trainer
+from mt.training.loss_scale import LossScale
 from mt.training.noise import Noise
 from mt.training.parallel import Layout
 from mt.training.precision import Precision
@@ -181,6 +182,57 @@ def test_training_stops_when_no_update_works(tmp_path: Path) -> None:
     assert trainer.checkpoints.updates() == [2]
     assert all(bool(tensor.isfinite().all()) for tensor in trainer.checkpoints.load(2).weights.values())
     assert all(bool(tensor.isfinite().all()) for tensor in model.state_dict().values())
+
+
+def overflowing(above: float) -> Callable[[EncoderDecoder, Batch], Loss]:
+    """A loss whose gradient overflows as soon as it is scaled by `above` or more: by 15 tokens it was divided."""
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * (float("nan") if float(gradient) * 15 >= above else 1.0)
+
+    def loss(model: EncoderDecoder, batch: Batch) -> Loss:
+        found = CrossEntropy(0.1)(model, batch)
+        total = found.total.clone()
+        total.register_hook(spoil)  # type: ignore[no-untyped-call]
+        return replace(found, total=total)
+
+    return loss
+
+
+def in_float16(trainer: Trainer) -> Trainer:
+    trainer.updater.precision = Precision(torch.device("cpu"), torch.float16)
+    return trainer
+
+
+def test_an_overflow_halves_the_loss_scale_and_not_the_learning_rate(tmp_path: Path) -> None:
+    """Fault 65: the schedule counts updates that were made."""
+    warmup = ScheduleConfig(name="constant", warmup=4, init=0)
+    config = replace(CONFIG, schedule=warmup, max_steps=4)
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=overflowing(2.0**15))
+    steps = steps_of(in_float16(trainer))
+    assert [step.state.update for step in steps] == [0, 0, 1, 2, 3, 4]
+    assert [step.learning_rate for step in steps] == pytest.approx([0.0025, 0.0025, 0.0025, 0.005, 0.0075, 0.01])
+    assert trainer.checkpoints.load(4).state.loss_scale == LossScale(2.0**14, good=4)
+
+
+def test_a_loss_scale_at_its_floor_stops_training(tmp_path: Path) -> None:
+    """Fault 65."""
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), loss=overflowing(0.0))
+    with pytest.raises(RunError) as caught:
+        steps_of(in_float16(trainer))
+    assert str(caught.value) == (
+        "Training stopped at update 0: gradients in fp16 overflow even with the smallest loss scale (1); lower "
+        "train.lr or set train.precision to fp32, and resume or start again."
+    )
+
+
+def test_a_checkpoint_of_an_exhausted_scale_is_none_to_go_on_from(tmp_path: Path) -> None:
+    """Fault 65: going back brings back the scale, too."""
+    config = replace(CONFIG, on_nan="rewind")
+    trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config, loss=overflowing(0.0))
+    with pytest.raises(RunError, match="also after it went back 10 times: gradients in fp16 overflow"):
+        steps_of(in_float16(trainer))
+    assert trainer.checkpoints.load(0).state.loss_scale == LossScale()
 
 
 def diverging(step: float, after: float) -> Callable[[EncoderDecoder, Batch], Loss]:
