@@ -23,6 +23,7 @@ def check_recipe(recipe: Recipe, stage: str) -> None:
     """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or later."""
     check_names(recipe)
     check_ties(recipe)
+    check_objective(recipe)
     check_validation(recipe)
     check_expected(recipe)
     check_parts(recipe)
@@ -93,6 +94,17 @@ def check_ties(recipe: Recipe) -> None:
         raise ConfigError(
             f"{recipe.origin.cite('model.tie', 'tokenizer.shared')}model.tie {tie} makes the embeddings of source and "
             "target one, but tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
+        )
+
+
+def check_objective(recipe: Recipe) -> None:
+    """Only a causal language model predicts its source."""
+    decoder = recipe.model.decoder
+    if recipe.train.objective == "language_model" and (decoder.type, decoder.prefix) != ("language_model", "causal"):
+        raise ConfigError(
+            f"{recipe.origin.cite('train.objective', 'model.preset')}train.objective language_model needs "
+            "model.decoder.type language_model with model.decoder.prefix causal, but they are "
+            f"{decoder.type} and {decoder.prefix}."
         )
 
 

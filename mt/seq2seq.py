@@ -39,7 +39,8 @@ class Attentive(State, Protocol):
         ...
 
 
-# tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, and the state after it.
+# tokens (N,) int64 and a state of N rows -> log-probabilities (N, V) float32 of the next token, which are the caller's
+# to change, and the state after it.
 Step = Callable[[Tensor, StateT], "tuple[Tensor, StateT]"]
 
 
@@ -51,6 +52,10 @@ class Seq2Seq(Protocol[StateT]):
 
     def hidden(self, batch: Batch) -> Tensor:
         """Decoder states (B, T, D) before the output layer, for objectives that fuse the two."""
+        ...
+
+    def hidden_of_both(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Of a language model: states of the source (B, S, D) and of the target (B, T, D) before the output layer."""
         ...
 
     def __call__(self, batch: Batch) -> Tensor:

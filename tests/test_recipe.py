@@ -113,6 +113,9 @@ def test_ties_across_two_vocabularies(folder: Path, tie: str) -> None:
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
+        (["train.objective=language_model"],
+         "-o train.objective=language_model: train.objective language_model needs model.decoder.type language_model "
+         "with model.decoder.prefix causal, but they are transformer and causal."),
         (["data.valid=null", "train.metric=bleu"],
          "-o train.metric=bleu: train.metric bleu needs a validation text: give data.valid."),
         (["data.valid=null", "train.schedule.name=plateau"],

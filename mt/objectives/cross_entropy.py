@@ -44,12 +44,30 @@ class CrossEntropy:
 
     def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`; padding positions do not reach the output layer."""
-        hidden = model.hidden(batch)[batch.tgt_mask]  # (B, T, D) -> (M, D), M real target tokens
-        targets = batch.tgt_out[batch.tgt_mask]
+        total, nll = self._sums(model, model.hidden(batch), batch.tgt_out, batch.tgt_mask)
+        return Loss(total, nll, int(batch.tgt_mask.sum()))
+
+    def _sums(self, model: Seq2Seq[Any], hidden: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Loss and negative log-likelihood of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D)."""
         total, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            hidden, model.output.weight, targets, self.label_smoothing
+            hidden[mask], model.output.weight, targets[mask], self.label_smoothing
         )
-        return Loss(total, nll, targets.numel())
+        return total, nll
+
+
+@dataclass(frozen=True)
+class LanguageModelCrossEntropy(CrossEntropy):
+    """The loss of a language model on all of its text: the target's, and that of the source after its first token.
+
+    What perplexity is taken from, and what losses are divided by, is the target alone.
+    """
+
+    def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
+        """The loss of `model` on `batch`."""
+        source, target = model.hidden_of_both(batch)
+        total, nll = self._sums(model, target, batch.tgt_out, batch.tgt_mask)
+        of_source, _ = self._sums(model, source[:, :-1], batch.src[:, 1:], batch.src_mask[:, 1:])
+        return Loss(total + of_source, nll, int(batch.tgt_mask.sum()))
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
@@ -99,5 +117,6 @@ def _logit_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) ->
 
 
 OBJECTIVES: dict[str, Callable[[TrainConfig], Objective]] = {
-    "cross_entropy": lambda config: CrossEntropy(config.label_smoothing)
+    "cross_entropy": lambda config: CrossEntropy(config.label_smoothing),
+    "language_model": lambda config: LanguageModelCrossEntropy(config.label_smoothing),
 }

@@ -199,7 +199,12 @@ class TrainConfig:
         lt=1,
     )
     average: AverageConfig = field(default_factory=AverageConfig)
-    objective: str = option("cross_entropy", help="what is minimised", choices=("cross_entropy",))
+    objective: str = option(
+        "cross_entropy",
+        help="what is minimised: the cross-entropy of the target, or that of source and target together, which a "
+        "causal language model can learn",
+        choices=("cross_entropy", "language_model"),
+    )
     label_smoothing: float = option(0.1, help="share of the target mass spread over all V entries", ge=0, lt=1)
     clip_norm: float | None = option(1.0, help="largest L2 norm of an update's gradient; null: no clipping", gt=0)
     sharding: str = option(

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mt.data.batching import Batch, collate
-from mt.objectives.cross_entropy import CHUNK, CrossEntropy, _FusedCrossEntropy
+from mt.objectives.cross_entropy import CHUNK, CrossEntropy, LanguageModelCrossEntropy, _FusedCrossEntropy
 from tests.models.laws import BOS, CONFIGS, EOS, PAD, build, pairs, random_batch
 
 every_smoothing = pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
@@ -51,6 +51,20 @@ def test_the_loss_is_torchs(rows: int, smoothing: float) -> None:
     found = torch.autograd.grad(3 * total, (hidden, weight))
     for ours, theirs in zip(found, torch.autograd.grad(3 * expected, (hidden, weight)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_a_language_models_loss_has_the_source_in_it() -> None:
+    """Each source token but the first, the end mark included, and each target token; no padding."""
+    model, batch = build(CONFIGS["decoder_only"]), random_batch()
+    loss = LanguageModelCrossEntropy(0.1)(model, batch)
+    alone = CrossEntropy(0.1)(model, batch)
+    source, target = (model.output(states) for states in model.hidden_of_both(batch))
+    torch.testing.assert_close(target, model(batch))
+    expected = F.cross_entropy(
+        source[:, :-1].flatten(0, 1), batch.src[:, 1:].flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1
+    )
+    torch.testing.assert_close(loss.total, alone.total + expected)
+    assert (loss.nll, loss.tokens) == (alone.nll, alone.tokens)
 
 
 @every_smoothing
