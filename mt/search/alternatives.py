@@ -38,11 +38,14 @@ def alternatives(
     rows = [row for row, tokens in zip(possible, following, strict=True) for _ in tokens]
     tokens = [token for of_line in following for token in of_line]
     wishes = [replace(lines[row], prefix=(*lines[row].prefix, token)) for row, token in zip(rows, tokens, strict=True)]
-    chosen, best = _tensor(rows, limits), replace(config, search="beam", n_best=1)
-    completed = guided(beam_search)(step, state.select(chosen), limits[chosen], symbols, best, wishes)
+    best = replace(config, search="beam", n_best=1)
     found: list[list[Hypothesis]] = [[] for _ in lines]
-    for row, of_prefix in zip(rows, completed, strict=True):
-        found[row] += of_prefix
+    for first in range(0, len(rows), max(1, len(lines))):  # no more rows at once than the lines have
+        part = rows[first : first + len(lines)]
+        chosen, asking = _tensor(part, limits), wishes[first : first + len(lines)]
+        completed = guided(beam_search)(step, state.select(chosen), limits[chosen], symbols, best, asking)
+        for row, of_prefix in zip(part, completed, strict=True):
+            found[row] += of_prefix
     return found
 
 

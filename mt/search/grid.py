@@ -29,7 +29,7 @@ class Grid(Beam):
         super().__init__(limits, symbols, config)
         self.phrases = [Phrases(line.required) for line in lines]
         self.progress = [phrases.start for phrases in self.phrases]  # of each row
-        self.beams = 1 + max((phrases.need(phrases.start) for phrases in self.phrases), default=0)
+        self.beams = 1 + max((phrases.least for phrases in self.phrases), default=0)
 
     def ranked(self, log_probs: Tensor, discouraged: Tensor | None) -> tuple[Candidates, Candidates]:
         """As for a plain beam, of each beam; what ends comes from that of need 0."""

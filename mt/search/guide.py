@@ -6,7 +6,7 @@ and the step into one that changes its log-probabilities. Where nothing is wishe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol
 
@@ -16,6 +16,7 @@ from torch import Tensor
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, fulfils, impossible
+from mt.search.phrases import Phrases
 from mt.search.processors import PROCESSORS, Asked, Prefix, Read, unpenalised
 from mt.seq2seq import StateT, Step
 
@@ -89,8 +90,7 @@ def guided(core: Search) -> Search:
         most = limits.tolist()
         possible = [row for row, line in enumerate(lines) if impossible(line, most[row], symbols, config) is None]
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        for required in (False, True):  # phrases make a search wider: lines without any do not pay for it
-            rows = [row for row in possible if bool(lines[row].required) is required]
+        for rows in _parts(lines, possible):
             for row, of_line in zip(rows, _search_rows(core, step, state, asked, rows), strict=True):
                 found[row] = of_line
         return found
@@ -98,12 +98,29 @@ def guided(core: Search) -> Search:
     return search
 
 
+def _parts(lines: Sequence[LineOptions], possible: Sequence[int]) -> Iterator[list[int]]:
+    """The lines `possible` in parts that are searched together.
+
+    Required phrases make a search wider (mt/search/grid.py). Lines without any do not pay for it; of the others so many
+    go together that they take no more rows than all lines would without phrases.
+    """
+    if plain := [row for row in possible if not lines[row].required]:
+        yield plain
+    width = {row: 1 + Phrases(lines[row].required).least for row in possible if lines[row].required}
+    part: list[int] = []
+    for row in sorted(width, key=width.__getitem__):
+        if part and (len(part) + 1) * width[row] > len(lines):
+            yield part
+            part = []
+        part.append(row)
+    if part:
+        yield part
+
+
 def _search_rows(
     core: Search, step: Step[StateT], state: StateT, asked: Asked, rows: Sequence[int]
 ) -> list[list[Hypothesis]]:
     """What is found for the lines `rows` of those that are asked for."""
-    if not rows:
-        return []
     asked = asked.of(rows)
     guiding = GuidedState.start(state.select(torch.tensor(rows, device=asked.limits.device)), asked)
     found = core(guided_step(step, asked), guiding, asked.limits, asked.symbols, asked.config, asked.lines)

@@ -6,6 +6,7 @@ reached or no token has any probability left. It then leaves the state at once.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ from mt.search.options import LineOptions
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
 from mt.seq2seq import StateT, Step
+
+TOGETHER = 8
+"""Samples of a line that are drawn at once: memory does not grow with their number."""
 
 Choose = Callable[[Tensor, Tensor, int], Tensor]
 """log-probabilities (N, V), which paths these are (N,), tokens generated before -> the next tokens (N,)."""
@@ -59,24 +63,27 @@ def sampling_search(
     Each step draws by one number of a sequence that is a function of (seed, line's number, sample) alone.
     """
     lines = lines or [LineOptions(number) for number in range(len(limits))]
-    rows = torch.arange(len(limits), device=limits.device).repeat_interleave(config.samples)
-    each = limits[rows]
-    noise = _noise(lines, config, limits.tolist()).to(limits.device)
+    drawn: list[list[Hypothesis]] = [[] for _ in lines]
+    for first in range(0, config.samples, TOGETHER):
+        samples = range(config.samples)[first : first + TOGETHER]
+        rows = torch.arange(len(lines), device=limits.device).repeat_interleave(len(samples))
+        noise = _noise(lines, limits.tolist(), samples, config.seed).to(limits.device)
 
-    def choose(log_probs: Tensor, paths: Tensor, length: int) -> Tensor:
-        return draw(log_probs, noise[paths, length], config)
+        def choose(log_probs: Tensor, paths: Tensor, length: int, noise: Tensor = noise) -> Tensor:
+            return draw(log_probs, noise[paths, length], config)
 
-    trace = _follow(step, state.select(rows), each, symbols, config, choose, rows)
-    return [_different(drawn)[: config.n_best] for drawn in trace.best(len(limits), config.samples)]
+        trace = _follow(step, state.select(rows), limits[rows], symbols, config, choose, rows)
+        for of_line, more in zip(drawn, trace.best(len(lines), len(samples)), strict=True):
+            of_line += more
+    return [_different(of_line)[: config.n_best] for of_line in drawn]
 
 
-def _noise(lines: Sequence[LineOptions], config: DecodeConfig, limits: Sequence[int]) -> Tensor:
+def _noise(lines: Sequence[LineOptions], limits: Sequence[int], samples: range, seed: int) -> Tensor:
     """Numbers in [0, 1) (lines x samples, longest limit + 1) float64."""
-    numbers = np.zeros((len(lines) * config.samples, max(limits, default=0) + 1))
-    for row in range(len(numbers)):
-        line, sample = divmod(row, config.samples)
-        generator = np.random.default_rng([config.seed, lines[line].number, sample])
-        numbers[row, : limits[line] + 1] = generator.random(limits[line] + 1)
+    numbers = np.zeros((len(lines) * len(samples), max(limits, default=0) + 1))
+    pairs = itertools.product(zip(lines, limits, strict=True), samples)
+    for row, ((line, limit), sample) in zip(numbers, pairs, strict=True):
+        row[: limit + 1] = np.random.default_rng([seed, line.number, sample]).random(limit + 1)
     return torch.from_numpy(numbers)
 
 
@@ -110,9 +117,12 @@ def _least(weights: Tensor, share: float) -> Tensor:
 
 
 def _different(drawn: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """Each different one once, with its count: finished before truncated, in falling score."""
     counts = Counter((one.tokens, one.truncated) for one in drawn)
     first = {(one.tokens, one.truncated): one for one in reversed(drawn)}
-    return [replace(first[key], count=count) for key, count in counts.items()]
+    return sorted(
+        (replace(first[key], count=count) for key, count in counts.items()), key=lambda one: (one.truncated, -one.score)
+    )
 
 
 def _follow(

@@ -32,6 +32,11 @@ class Phrases:
         self._needs: dict[Progress, tuple[int, tuple[int, ...], int]] = {}
         self._rest: dict[tuple[int, frozenset[int]], int] = {}
 
+    @property
+    def least(self) -> int:
+        """Fewest tokens of a target that has them."""
+        return self.need(self.start)
+
     def after(self, progress: Progress, token: int) -> Progress:
         """The progress once `token` is read too."""
         key = (progress, token)
