@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from mt.train import TrainReport, train
 from mt.training.checkpoint import Checkpoints
 from mt.training.events import Saved, Stopped, Validated
 from mt.training.meter import Trained
-from mt.training.state import HIGHER_IS_BETTER
+from mt.training.state import HIGHER_IS_BETTER, TrainingState
 from mt.training.update import Updater
 from mt.training.weights import read_tensors
 from mt.translate import load
@@ -453,6 +454,50 @@ def test_a_resumed_epoch_has_each_pair_once(tmp_path: Path, monkeypatch: pytest.
     assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
     assert len(set(epochs[0])) == 10
     assert epochs[0] != epochs[1] != epochs[2]
+
+
+class TestGoingBack:
+    """`train.on_nan: rewind`."""
+
+    @pytest.fixture(autouse=True)
+    def divergence(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No update after the fifth works with a learning rate above 6e-4."""
+        original, step = Updater.__call__, Updater._step
+
+        def call(self: Updater, batches: Any, rate: float, before: TrainingState) -> Any:
+            self.diverging = before.update >= 5 and rate > 6e-4  # type: ignore[attr-defined]
+            return original(self, batches, rate, before)
+
+        def careful(self: Updater, norm: Tensor, rate: float) -> bool:
+            return not self.diverging and step(self, norm, rate)  # type: ignore[attr-defined]
+
+        monkeypatch.setattr(Updater, "__call__", call)
+        monkeypatch.setattr(Updater, "_step", careful)
+
+    def recipe(self, task: Path, run: Path) -> Recipe:
+        constant = "train.schedule={name: constant, warmup: 0}"
+        return recipe_of(task, str(run), constant, "train.on_nan=rewind", "train.max_skipped=4", "train.save_every=3")
+
+    def test_is_logged_and_what_was_lost_is_not(self, task: Path, tmp_path: Path) -> None:
+        recipe = self.recipe(task, tmp_path / "run")
+        report = run_to_the_end(recipe)
+        assert (report.state.update, report.state.rewinds, report.state.lr_scale) == (12, 1, 0.5)
+        lines = [json.loads(line) for line in (recipe.model_dir / "log.jsonl").read_text("utf-8").split("\n")[:-1]]
+        (rewound,) = (line for line in lines if line["event"] == "rewound")
+        assert rewound["lr_scale"] == 0.5
+        assert rewound["update"] < 5, "what was saved last has failed already"
+        assert "4 updates in a row" in rewound["reason"]
+        rates = [(line["update"], line["learning_rate"]) for line in lines if line["event"] == "trained"]
+        assert rates == [(update, 1e-3 if update <= rewound["update"] else 5e-4) for update in range(1, 13)]
+
+    @pytest.mark.parametrize("stop", [2, 4, 7, 10])
+    def test_is_resumed_bit_for_bit(self, task: Path, tmp_path: Path, stop: int) -> None:
+        """Stopped before it, among the skipped updates, and after it."""
+        whole, parts = self.recipe(task, tmp_path / "whole"), self.recipe(task, tmp_path / "parts")
+        run_to_the_end(whole)
+        run_to_the_end(parts, [stop])
+        assert weights(parts) == weights(whole)
+        assert losses(parts) == losses(whole)
 
 
 class TestInitialWeights:

@@ -27,7 +27,8 @@ from mt.training.checksum import DamagedError, check_file, checksum
 from mt.training.state import TrainingState
 from mt.training.weights import read_tensors, write_tensors
 
-VERSION = 1
+VERSION, READABLE = 2, (1, 2)
+"""Of the format: 2 has more in its state, for all of which there is a default."""
 WEIGHTS, OPTIMIZER, STATE = "model.safetensors", "optimizer.safetensors", "state.json"
 _NAME = re.compile(r"step-(\d{8,})")
 _ASIDE = ".aside-"
@@ -228,10 +229,10 @@ def _read_state(path: Path) -> tuple[TrainingState, dict[str, dict[str, Any]]]:
         version = content["version"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{path} is damaged: its {STATE} cannot be read.") from error
-    if version != VERSION:
+    if version not in READABLE:
         raise RunError(
-            f"{path} has version {version} of the checkpoint format, but this toolkit reads version {VERSION}: "
-            "use the toolkit that wrote it."
+            f"{path} has version {version} of the checkpoint format, but this toolkit reads versions "
+            f"{READABLE[0]} to {READABLE[-1]}: use the toolkit that wrote it."
         )
     try:
         files = {name: dict(content["files"][name]) for name in (WEIGHTS, OPTIMIZER)}

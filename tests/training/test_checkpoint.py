@@ -185,9 +185,20 @@ def test_a_version_of_the_future_is_refused(checkpoints: Checkpoints) -> None:
     with pytest.raises(RunError) as caught:
         checkpoints.newest()
     assert str(caught.value) == (
-        f"{path} has version 7 of the checkpoint format, but this toolkit reads version 1: "
+        f"{path} has version 7 of the checkpoint format, but this toolkit reads versions 1 to 2: "
         "use the toolkit that wrote it."
     )
+
+
+def test_the_version_before_is_read(checkpoints: Checkpoints) -> None:
+    """Fault 62: its state has less in it."""
+    path = checkpoints.save(made(200, 3.0))
+    content = json.loads((path / STATE).read_text())
+    new = ("loss_scale", "lr_scale", "rewinds", "skipped_in_row", "cuts", "batch_tokens", "validating", "saving")
+    state = {name: value for name, value in content["state"].items() if name not in (*new, "unscheduled", "milestone")}
+    (path / STATE).write_text(json.dumps({**content, "version": 1, "state": state}))
+    assert checkpoints.state(200) == made(200, 3.0).state
+    assert checkpoints.best(1) == checkpoints.last(1) == [200]
 
 
 def full_disk(*_: object, **__: object) -> None:
