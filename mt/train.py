@@ -21,6 +21,7 @@ from mt.data.training_data import TrainingData, longest_pair, over_budget
 from mt.errors import RunError, plural
 from mt.estimate import activations, estimate
 from mt.events import Event, Notice, silent
+from mt.lines.lengths import Lengths
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
@@ -112,6 +113,7 @@ def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Genera
         # Only now: a training that is refused must not change what the model in the folder is read with.
         store.tokenizers.save(recipe.model_dir / "tokenizer")
         save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
+        Lengths.of(store.split("train").src, store.tokenizers.src).save(recipe.model_dir)
         yield Notice(_description(recipe, trainer))
         yield from _long_pairs(store, trainer.state.batch_tokens)
         board = Board(recipe.model_dir / BOARD) if recipe.train.tensorboard else None

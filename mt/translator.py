@@ -30,6 +30,7 @@ from mt.errors import RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
 from mt.lines.answer import Answer, Style
+from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
 from mt.models.encoder_decoder import EncoderDecoder
@@ -58,19 +59,19 @@ class Translator:
         tokenizers: Tokenizers,
         config: DecodeConfig | None = None,
         device: torch.device | str = "cpu",
-        longest: int | None = None,
+        lengths: Lengths | None = None,
         weights: str | None = None,
     ) -> None:
         """Make it.
 
-        `longest`: most pieces of a source in training, where `config` does not say when a source is too long;
+        `lengths`: those of the training, where `config` does not say when a source is too long;
         `weights`: a checksum of the model, where it is known.
         """
         self.model = model
         self.tokenizers = tokenizers
         self.config = config or DecodeConfig()
         self.device = torch.device(device)
-        self.longest = longest
+        self.lengths = lengths
         self._weights = weights
         self.engine: Engine = TorchEngine(model, tokenizers, device)
 
@@ -115,7 +116,7 @@ class Translator:
             groups.setdefault(request.decode or self.config, []).append(place)
         found: dict[int, Translation] = {}
         for config, places in groups.items():
-            window = Window(self.engine, self.tokenizers, config, self.longest)
+            window = Window(self.engine, self.tokenizers, config, self.lengths)
             numbers = [first + place for place in places]
             translations = window.translate([requests[place] for place in places], numbers, alignments)
             found.update(zip(places, translations, strict=True))
@@ -141,7 +142,12 @@ class Translator:
         """Equal for equal translations of equal lines: of the weights, the vocabularies, the settings, the machine."""
         if self._weights is None:
             self._weights = _checksum(self.model)
-        settings = [to_mapping(self.config), self.longest, type(self.engine).__name__, self.device.type]
+        settings = [
+            to_mapping(self.config),
+            self.lengths and vars(self.lengths),
+            type(self.engine).__name__,
+            self.device.type,
+        ]
         return json.dumps([__version__, self._weights, self.tokenizers.fingerprint, settings])
 
     def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
@@ -194,7 +200,9 @@ def load(
     # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
     model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
     weights = " ".join(sha256_of(file) for file in files)
-    return Translator(model, tokenizers, decode or recipe.decode, place, recipe.data.filters.max_length, weights)
+    most = recipe.data.filters.max_length
+    lengths = Lengths.load(folders[0]) or (Lengths.at_most(most) if most else None)
+    return Translator(model, tokenizers, decode or recipe.decode, place, lengths, weights)
 
 
 def _model(folder: Path, file: Path, tokenizers: Tokenizers, mapped: bool) -> EncoderDecoder:

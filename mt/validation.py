@@ -13,6 +13,7 @@ from mt.data.batching import Batch
 from mt.data.store import Store
 from mt.data.training_data import batches_of
 from mt.events import Event, Progress
+from mt.lines.lengths import Lengths
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import Loss
 from mt.recipe import Recipe
@@ -59,7 +60,8 @@ class Validation:
         names = dict.fromkeys((*METRICS, *{recipe.train.metric} - {"loss"}))
         self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in names}
         decode = replace(recipe.decode, beam_size=recipe.train.valid_beam_size, n_best=1)
-        self.translator = Translator(model, store.tokenizers, decode, precision.device)
+        lengths = Lengths.of(store.split("train").src, store.tokenizers.src)
+        self.translator = Translator(model, store.tokenizers, decode, precision.device, lengths)
 
     def __call__(self, update: int) -> Generator[Event, None, dict[str, float]]:
         """The scores at `update`: loss in nats a target token, without smoothing; scores of the translations."""

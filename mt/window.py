@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from mt.engine import Engine
 from mt.lines.alignment import align, copy_unknown, source_words
 from mt.lines.bans import says, spellings
+from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation, first_word, joined, repeats
 from mt.scoring.utility import utilities
@@ -15,7 +16,7 @@ from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, impossible
 from mt.search.risk import minimum_bayes_risk
-from mt.text.sentences import split_to_fit
+from mt.text.sentences import split_sentences, split_to_fit
 from mt.text.tokenizer import Tokenizers
 
 ROUNDS = 8
@@ -49,12 +50,12 @@ class Line:
 class Window:
     """Translates requests that have the same settings."""
 
-    def __init__(self, engine: Engine, tokenizers: Tokenizers, config: DecodeConfig, longest: int | None) -> None:
-        """`longest`: pieces of a source beyond which `config.long_source` comes in, where the config says nothing."""
+    def __init__(self, engine: Engine, tokenizers: Tokenizers, config: DecodeConfig, lengths: Lengths | None) -> None:
+        """`lengths`: those of training, where the config does not say when a source is too long."""
         self.engine = engine
         self.src, self.tgt = tokenizers.src, tokenizers.tgt
         self.config = config
-        self.longest = None if config.long_source == "whole" else config.max_source_length or longest
+        self.lengths = Lengths.at_most(config.max_source_length) if config.max_source_length else lengths
         self.symbols = Symbols(self.tgt.bos, self.tgt.eos, self.tgt.pad, len(self.tgt))
 
     def translate(self, requests: Sequence[Request], numbers: Sequence[int], alignments: bool) -> list[Translation]:
@@ -81,12 +82,11 @@ class Window:
 
     def _sources(self, request: Request, ids: list[int], options: LineOptions) -> tuple[list[Source], int | None]:
         """The line as one source; or several, or cut, where it is too long."""
-        longest = self.longest
-        if longest is None or len(ids) <= longest or (request.constraints and self.config.long_source == "split"):
+        texts = self._parts(request, ids)
+        if self.config.long_source == "cut" and self.lengths and len(ids) > self.lengths.longest:
+            return [Source(request.text, ids[: self.lengths.longest], 0, options, [])], len(ids)
+        if len(texts) == 1:
             return [Source(request.text, ids, 0, options, [])], None
-        if self.config.long_source == "cut":
-            return [Source(request.text, ids[:longest], 0, options, [])], len(ids)
-        texts = split_to_fit(request.text, lambda text: len(self.src.encode(text)) <= longest)
         parts, place = list[Source](), 0
         for text, pieces in zip(texts, self.src.encode_batch(texts), strict=True):
             place = request.text.index(text, place)
@@ -95,6 +95,16 @@ class Window:
                 parts.append(Source(text, pieces, first_word(request.text, place), wishes, []))
             place += len(text)
         return parts, None
+
+    def _parts(self, request: Request, ids: list[int]) -> list[str]:
+        """What a line is split into; itself alone, where it is not."""
+        lengths = self.lengths
+        if lengths is None or self.config.long_source != "split" or request.constraints:
+            return [request.text]
+        sentences = len(ids) > lengths.pieces or len(split_sentences(request.text)) > (lengths.sentences or len(ids))
+        if not sentences:
+            return [request.text]
+        return split_to_fit(request.text, lambda text: len(self.src.encode(text)) <= lengths.longest)
 
     def _search(self, todo: list[tuple[Line, Source]]) -> None:
         """Find the translations of sources; again, with more banned, where a banned phrase was spelled otherwise."""

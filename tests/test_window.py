@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Translation
 from mt.search.config import DecodeConfig
@@ -69,9 +70,9 @@ X, Y, Z = 4, 5, 6
 
 
 def translate(
-    engine: Fake, *requests: Request, config: DecodeConfig | None = None, alignments: bool = False, longest: int = 99
+    engine: Fake, *requests: Request, config: DecodeConfig | None = None, alignments: bool = False, most: int = 99
 ) -> list[Translation]:
-    window = Window(engine, TOKENIZERS, config or DecodeConfig(), longest)
+    window = Window(engine, TOKENIZERS, config or DecodeConfig(), Lengths.at_most(most))
     return window.translate(requests, range(len(requests)), alignments)
 
 
@@ -101,7 +102,7 @@ def test_a_banned_phrase_that_comes_back_in_another_spelling_is_banned_again() -
     tokenizers = Tokenizers(words("aa"), words("x", "y", "y y", "z"), False)
     other = tokenizers.tgt.encode("z")[0]  # here `y y` is one piece, which text is never cut into
     engine = Fake([[4, 6], [4, other]])
-    [found] = Window(engine, tokenizers, DecodeConfig(), 9).translate([Request("aa", banned=("y y",))], [0], False)
+    [found] = Window(engine, tokenizers, DecodeConfig(), None).translate([Request("aa", banned=("y y",))], [0], False)
     assert found.text == "x z"
     assert len(engine.asked) == 2
 
@@ -168,12 +169,26 @@ LONG = "a b c. D e f! G " + "g " * 20 + "h"
 def test_a_long_line_is_split_at_sentence_ends_and_joined_again() -> None:
     """Faults 83 and 84: nothing is lost."""
     tokenizers = Tokenizers(words(*LETTERS, "c.", "D", "f!", "G"), words(*LETTERS), False)
-    [found] = Window(Fake([[X]]), tokenizers, DecodeConfig(), 8).translate([Request(LONG)], [0], False)
+    [found] = Window(Fake([[X]]), tokenizers, DecodeConfig(), Lengths.at_most(8)).translate([Request(LONG)], [0], False)
     assert found.parts[:2] == ("a b c.", "D e f!")
     assert " ".join(found.parts).split() == LONG.split()
     assert all(len(part.split()) <= 8 for part in found.parts)
     assert found.text == " ".join(["a"] * len(found.parts))
     assert found.tokens == ("a", "</s>") * len(found.parts)
+
+
+def test_more_sentences_than_in_training_are_split_and_one_long_sentence_is_not() -> None:
+    """A model of single sentences translates two in a line badly, however short."""
+    tokenizers = Tokenizers(words(*LETTERS, "c.", "f!", "D"), words(*LETTERS), False)
+    window = Window(Fake([[X]]), tokenizers, DecodeConfig(), Lengths(pieces=5, sentences=1, longest=9))
+    asked = [Request(text) for text in ("a b c. D", "a b c f! d e", "a b c d e f", "a b c d e f g h i j")]
+    found = window.translate(asked, range(4), False)
+    assert [one.parts for one in found] == [
+        ("a b c.", "D"),
+        (),
+        (),
+        ("a b c d e", "f g h i j"),
+    ]
 
 
 def test_5000_pieces_come_out_whole() -> None:
@@ -186,21 +201,21 @@ def test_5000_pieces_come_out_whole() -> None:
 
 def test_alignments_of_a_split_line_are_those_of_the_whole() -> None:
     request = Request("aa bb cc aa bb")
-    [found] = translate(Fake([[X, Y]], 1), request, alignments=True, longest=3)
+    [found] = translate(Fake([[X, Y]], 1), request, alignments=True, most=3)
     assert found.parts == ("aa bb", "cc aa bb")
     assert found.alignment == ((1, 0), (1, 1), (3, 2), (3, 3))
 
 
 def test_a_line_that_must_hold_something_is_not_split() -> None:
-    [found] = translate(Fake([[X, Y]]), Request("aa bb cc", constraints=("x",)), longest=2)
+    [found] = translate(Fake([[X, Y]]), Request("aa bb cc", constraints=("x",)), most=2)
     assert found.parts == ()
-    [prefixed] = translate(engine := Fake([[X, Y]]), Request("aa bb cc", prefix="x"), longest=2)
+    [prefixed] = translate(engine := Fake([[X, Y]]), Request("aa bb cc", prefix="x"), most=2)
     assert [line.prefix for line in engine.asked[0]] == [(X,), ()]
     assert prefixed.parts == ("aa", "bb cc")
 
 
 def test_a_long_line_can_stay_whole() -> None:
-    [found] = translate(Fake([[X]]), Request("aa bb cc"), config=DecodeConfig(long_source="whole"), longest=2)
+    [found] = translate(Fake([[X]]), Request("aa bb cc"), config=DecodeConfig(long_source="whole"), most=2)
     assert (found.parts, found.cut_from) == ((), None)
 
 

@@ -96,12 +96,25 @@ class DecodeConfig:
         choices=("split", "cut", "whole"),
     )
     max_source_length: int | None = option(
-        None, help="most pieces of a source that is not too long; null: data.filters.max_length of the training", ge=1
+        None,
+        help="most pieces of a source that is not too long; null: more pieces or sentences than 99 of 100 lines of the "
+        "training had are too long",
+        ge=1,
     )
     batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
+    precision: str = option(
+        "fp32",
+        help="of the products: fp32, or on a CPU for a Transformer bf16 or int8, faster and less exact",
+        choices=("fp32", "bf16", "int8"),
+    )
 
     def __post_init__(self) -> None:
         self._check_options()
+        if self.long_source == "whole" and self.max_source_length is not None:
+            raise ConfigError(
+                f"decode.max_source_length {self.max_source_length} belongs to decode.long_source split or cut, but it "
+                "is whole: choose one of those, or leave max_source_length out."
+            )
         if self.search == "greedy" and self.n_best > 1:
             raise ConfigError(
                 f"decode.n_best ({self.n_best}) must be 1 with decode.search greedy, which finds one translation."
