@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
 
+_WIDE = 16
+
 
 def attend(
     query: Tensor,
@@ -60,18 +62,32 @@ def _attend_plainly(
         if mask is not None:
             weights = _zero_empty_rows(weights, mask)
         weights = dropout(weights, p, training=True)
-        return (_by_group(weights, key.size(1)) @ value.float()).view(query.shape).to(query.dtype)
+        return (_by_group(weights, key.size(1)) @ _floats(value)).view(query.shape).to(query.dtype)
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """(B, H, T, S) float32: the softmax of scores."""
-    scaled = _by_group(query.float() * (1 / math.sqrt(query.size(-1))), key.size(1))
-    scores = (scaled @ key.float().transpose(-2, -1)).view(*query.shape[:3], -1)
+    scores = _by_group(_floats(query), key.size(1)) @ _floats(key).transpose(-2, -1)
+    scores = scores.view(*query.shape[:3], -1).mul_(1 / math.sqrt(query.size(-1)))
     if bias is not None:
         scores = scores + bias
     if mask is not None:
         scores += mask_bias(mask)
-    return scores.softmax(dim=-1)
+    return _softmax(scores)
+
+
+def _floats(x: Tensor) -> Tensor:
+    """Laid out as batched products read it: they are up to six times slower on a view of (B, T, H x K)."""
+    return x.contiguous().float()
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Over the last dimension, which torch's vector units need at least 16 of: below, it takes ten times as long."""
+    missing = _WIDE - scores.size(-1)
+    if missing <= 0:
+        return scores.softmax(dim=-1)
+    wide = F.pad(scores, (0, missing), value=torch.finfo(scores.dtype).min)
+    return wide.softmax(dim=-1)[..., :-missing]
 
 
 def _by_group(x: Tensor, groups: int) -> Tensor:

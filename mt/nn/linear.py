@@ -65,7 +65,7 @@ def padded(count: int) -> int:
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
-        rows, low = _laid_out(x, dtype), weight.to(dtype)
+        rows, low = laid_out(x, dtype, padded(x.shape[:-1].numel())), weight.to(dtype)
         ctx.save_for_backward(rows if rows.dtype != x.dtype else x, low)
         ctx.shape, ctx.with_bias = x.shape, bias is not None
         return _cut(multiply(rows, low, None if bias is None else bias.to(dtype)), x.shape)
@@ -73,29 +73,29 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
         x, low = ctx.saved_tensors
-        rows = _laid_out(grad, low.dtype)
+        rows = laid_out(grad, low.dtype, padded(grad.shape[:-1].numel()))
         grad_x = _cut(multiply(rows, low.t()), ctx.shape) if ctx.needs_input_grad[0] else None
         grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[1] else None
-        return grad_x, grad_weight, rows.sum(0, dtype=torch.float32) if ctx.with_bias else None, None
+        return grad_x, grad_weight, rows.sum(0).float() if ctx.with_bias else None, None
 
 
 class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, dtype: torch.dtype) -> Tensor:
         ctx.shape, ctx.dtype = x.shape, x.dtype
-        return _laid_out(x, dtype)
+        return laid_out(x, dtype, padded(x.shape[:-1].numel()))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return _cut(grad, ctx.shape).to(ctx.dtype), None
 
 
-def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """(..., K) -> (M', K) in `dtype`, zeros in the rows that are added; `x` itself where it is so already."""
-    count = x.numel() // max(x.size(-1), 1)
-    if padded(count) == count:
+def laid_out(x: Tensor, dtype: torch.dtype, total: int) -> Tensor:
+    """(..., K) -> (`total`, K) in `dtype`, zeros in the rows that are added; `x` itself where it is so already."""
+    count = x.shape[:-1].numel()
+    if total == count:
         return x.reshape(count, x.size(-1)).to(dtype).contiguous()
-    rows = x.new_empty(padded(count), x.size(-1), dtype=dtype)
+    rows = x.new_empty(total, x.size(-1), dtype=dtype)
     rows[:count].view(x.shape).copy_(x)
     rows[count:].zero_()
     return rows
@@ -117,7 +117,7 @@ def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (M, K), weight (N, K), bias (N,), of one type -> (M, N), by the fastest kernel."""
-    if x.dtype == torch.float32 and x.numel() and _shuns_mkl():
+    if x.is_cpu and x.dtype == torch.float32 and x.numel() and _shuns_mkl():
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
         return out
     return F.linear(x, weight, bias)

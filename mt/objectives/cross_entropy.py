@@ -10,11 +10,14 @@ import torch
 from torch import Tensor
 
 from mt.data.batching import Batch
+from mt.nn.linear import laid_out, multiply
 from mt.seq2seq import Seq2Seq
 from mt.training.config import TrainConfig
 
-# Rows of logits at a time: few enough that they stay in a CPU's cache, enough to fill its matrix units.
 CHUNK = 256
+"""Rows of logits at a time on a CPU."""
+BLOCK = 64
+"""Their number is a multiple of this, because a CPU's products keep something for each number of rows they meet."""
 
 
 @dataclass(frozen=True)
@@ -71,35 +74,29 @@ class LanguageModelCrossEntropy(CrossEntropy):
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
-    """Loss and gradients, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> the two sums of `Loss`."""
+    """Loss and gradients, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> the two sums of `Loss`.
+
+    What smoothing adds, e / V for every entry, is a product with the mean row of `weight`: it needs no logits.
+    """
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        dtype = (
-            torch.get_autocast_dtype(hidden.device.type)
-            if torch.is_autocast_enabled(hidden.device.type)
-            else weight.dtype
-        )
+        dtype = _product_dtype(weight)
         with torch.autocast(hidden.device.type, enabled=False):
-            hidden_low, weight_low = hidden.to(dtype), weight.to(dtype)
-            needs_grad = ctx.needs_input_grad[0]
-            grad_hidden = torch.empty_like(hidden_low) if needs_grad else None
-            grad_weight = torch.zeros_like(weight) if needs_grad else None
-            total, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros((), dtype=torch.float32)
-            for start in range(0, targets.numel(), CHUNK):
-                rows = slice(start, start + CHUNK)
-                logits = (hidden_low[rows] @ weight_low.t()).float()
-                peak = logits.amax(-1, keepdim=True)
-                chosen, mean = logits.gather(1, targets[rows, None]), logits.mean(-1, keepdim=True)
-                mass = logits.sub_(peak).exp_().sum(-1, keepdim=True)
-                log_mass = peak + mass.log()
+            rows, low = laid_out(hidden, dtype, -(-len(targets) // BLOCK) * BLOCK), weight.to(dtype)
+            gradients = _Gradients.zeros(rows, low) if ctx.needs_input_grad[0] else None
+            nll, mass = hidden.new_zeros(2, dtype=torch.float32)
+            for start in range(0, len(targets), chunk_size(hidden.device, len(weight))):
+                chunk = slice(start, start + chunk_size(hidden.device, len(weight)))
+                log_mass, chosen, probabilities = _softmax(rows[chunk], low, targets[chunk])
                 nll += (log_mass - chosen).sum()
-                total += (log_mass - (1 - smoothing) * chosen - smoothing * mean).sum()
-                if grad_hidden is not None and grad_weight is not None:
-                    grad = _logit_gradient(logits.div_(mass), targets[rows], smoothing).to(dtype)
-                    torch.mm(grad, weight_low, out=grad_hidden[rows])
-                    grad_weight += grad.t() @ hidden_low[rows]
-        ctx.save_for_backward(grad_hidden, grad_weight)
+                mass += log_mass.sum()
+                if gradients is not None:
+                    gradients.add(rows, chunk, low, _minus_targets(probabilities, targets[chunk], smoothing))
+            mean = weight.mean(0, dtype=torch.float32)
+            total = (1 - smoothing) * nll + smoothing * (mass - hidden.sum(0, dtype=torch.float32) @ mean)
+            if gradients is not None:
+                ctx.save_for_backward(*gradients.smoothed(rows, mean, smoothing, len(targets)))
         ctx.mark_non_differentiable(nll)
         return total, nll
 
@@ -107,13 +104,58 @@ class _FusedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
         # In float32: a loss scale of 65,536 is infinite in float16.
-        return grad_hidden.float() * grad_total, grad_weight * grad_total, None, None
+        return grad_hidden * grad_total, grad_weight * grad_total, None, None
 
 
-def _logit_gradient(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """p - (1 - e) one-hot - e / V, written over `probabilities`."""
-    grad = probabilities.sub_(smoothing / probabilities.size(1))
-    return grad.scatter_add_(1, targets.unsqueeze(1), grad.new_full((targets.numel(), 1), smoothing - 1))
+@dataclass(frozen=True)
+class _Gradients:
+    """Of the sum of log-likelihoods, a chunk after another."""
+
+    hidden: Tensor
+    """(M', D), of the products' type."""
+    weight: Tensor
+    """(D, V) float32: transposed, its products are faster."""
+
+    @classmethod
+    def zeros(cls, rows: Tensor, weight: Tensor) -> _Gradients:
+        """For `rows` (M', D) and `weight` (V, D)."""
+        return cls(torch.empty_like(rows), rows.new_zeros(weight.shape[::-1], dtype=torch.float32))
+
+    def add(self, rows: Tensor, chunk: slice, weight: Tensor, grad: Tensor) -> None:
+        """Add those of a chunk from its logits' `grad` (m, V) float32."""
+        low = laid_out(grad, rows.dtype, len(rows[chunk]))
+        self.hidden[chunk] = multiply(low, weight.t())
+        self.weight.add_(multiply(rows[chunk].t(), low.t()))
+
+    def smoothed(self, rows: Tensor, mean: Tensor, smoothing: float, count: int) -> tuple[Tensor, Tensor]:
+        """(M, D) and (V, D) float32, with the smoothing's share: -e / V for every logit."""
+        states = rows.sum(0, dtype=torch.float32).unsqueeze(1)
+        weight = self.weight.sub_(states, alpha=smoothing / self.weight.size(1))
+        return self.hidden[:count].float().sub_(mean, alpha=smoothing), weight.t().contiguous()
+
+
+def _softmax(rows: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Log of the normaliser (m,), the targets' logits (m,) and probabilities (m, V), float32, of m targets."""
+    logits = multiply(rows, weight)[: len(targets)].float()
+    chosen = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
+    probabilities = logits.softmax(-1)
+    # The greatest probability is at least 1 / V, so its logarithm is exact however small the others are.
+    return logits.amax(-1) - probabilities.amax(-1).log(), chosen, probabilities
+
+
+def _minus_targets(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
+    """p - (1 - e) one-hot, written over `probabilities` (m, V)."""
+    return probabilities.scatter_add_(1, targets.unsqueeze(1), probabilities.new_full((len(targets), 1), smoothing - 1))
+
+
+def _product_dtype(weight: Tensor) -> torch.dtype:
+    device = weight.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+
+
+def chunk_size(device: torch.device, vocab: int) -> int:
+    """Rows of logits at a time: what stays in a CPU's cache and fills its matrix units; on a GPU, 256 MB."""
+    return CHUNK if device.type == "cpu" else max(CHUNK, 2**26 // vocab // BLOCK * BLOCK)
 
 
 OBJECTIVES: dict[str, Callable[[TrainConfig], Objective]] = {
