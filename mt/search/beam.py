@@ -36,40 +36,6 @@ from mt.search.hypothesis import Symbols
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
 
-BLOCK = 64
-"""Neighbouring entries of the vocabulary of which the largest is found first."""
-
-
-def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The `k` largest of each row of `values` (N, V) and their places, in the order of the places; of equals the first.
-
-    `torch.topk` promises nothing about equals, which would make results depend on the machine.
-    """
-    k = min(k, values.size(1))
-    among = _contenders(values, k + 1)
-    found, order = values.gather(1, among).topk(min(k + 1, among.size(1)))
-    places = among.gather(1, order[:, :k])
-    if order.size(1) > k and bool(((found[:, k - 1] == found[:, k]) & found[:, k].isfinite()).any()):
-        places = values.sort(dim=1, descending=True, stable=True).indices[:, :k]
-    places = places.sort(dim=1).values
-    return values.gather(1, places), places
-
-
-def _contenders(values: Tensor, k: int) -> Tensor:
-    """Places (N, M) that hold the `k` largest of each row of `values` (N, V).
-
-    Of a wide row these are the blocks with the `k` largest maxima, and what is left beside whole blocks: finding maxima
-    is several times faster than a top-k over V.
-    """
-    count, width = values.shape
-    rest = torch.arange(width - width % BLOCK, width, device=values.device)
-    if width <= 2 * k * BLOCK:
-        return torch.arange(width, device=values.device).expand(count, width)
-    maxima = values[:, : width - len(rest)].reshape(count, -1, BLOCK).amax(2)
-    blocks = maxima.topk(k, sorted=False).indices
-    inside = blocks[:, :, None] * BLOCK + torch.arange(BLOCK, device=values.device)
-    return torch.cat((inside.flatten(1), rest.expand(count, -1)), 1)
-
 
 class Candidates(NamedTuple):
     """Continuations of each sentence's hypotheses, best first; all (B, C)."""

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mt.search.beam import Beam, Candidates, largest
+from mt.search.beam import Beam, Candidates
 from mt.search.config import DecodeConfig
+from mt.search.continuations import largest
 from mt.search.hypothesis import Symbols
 from mt.search.options import LineOptions
 from mt.search.phrases import Phrases

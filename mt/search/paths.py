@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mt.search.beam import largest
 from mt.search.beams import beam_search
 from mt.search.config import DecodeConfig
+from mt.search.continuations import largest
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions
 from mt.search.penalties import PENALTIES

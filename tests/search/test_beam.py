@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from mt.errors import ConfigError
-from mt.search.beam import largest
 from mt.search.config import DecodeConfig
+from mt.search.continuations import largest
 from mt.search.options import LineOptions
 from mt.search.searches import SEARCHES
 from tests.search.tables import T1, T2, Table, TableState, config, search
