@@ -15,6 +15,7 @@ from torch import Tensor
 from mt.data.batching import Ids, by_length, collate, collate_source
 from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.fast import Decoding, for_decoding
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions
@@ -63,6 +64,7 @@ class TorchEngine:
         self.model = model
         self.tokenizers = tokenizers
         self.device = torch.device(device)
+        self._made: tuple[object, Decoding] | None = None
 
     def search(
         self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
@@ -141,8 +143,16 @@ class TorchEngine:
         symbols = Symbols(tgt.bos, tgt.eos, tgt.pad, len(tgt))
         # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.
         config = replace(config, n_best=config.candidates)
-        state = self.model.start(src.to(self.device), mask.to(self.device), attention=config.coverage_penalty > 0)
-        return SEARCHES[config.search](self.model.step, state, limits, symbols, config, lines)
+        decoding = self._decoding(config.precision)
+        state = decoding.start(src.to(self.device), mask.to(self.device), attention=config.coverage_penalty > 0)
+        return SEARCHES[config.search](decoding.step, state, limits, symbols, config, lines)
+
+    def _decoding(self, precision: str) -> Decoding:
+        """The fastest form of the model, made again where its weights have changed since."""
+        weights = tuple((weight.data_ptr(), weight._version) for weight in self.model.parameters())
+        if self._made is None or self._made[0] != (precision, weights):
+            self._made = (precision, weights), for_decoding(self.model, precision)
+        return self._made[1]
 
 
 @contextmanager

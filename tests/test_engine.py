@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from mt.engine import TorchEngine
 from mt.search.config import DecodeConfig
@@ -37,3 +38,12 @@ def test_an_empty_target_is_its_end_mark() -> None:
 def test_nothing_to_score_needs_no_model() -> None:
     assert engine().log_probs([], []) == []
     assert engine().search([], DecodeConfig()) == []
+
+
+def test_changed_weights_are_searched_with() -> None:
+    """What is packed for decoding is packed again after each update."""
+    translator = untrained(DecodeConfig(beam_size=1, max_length=6))
+    before = translator.engine.search([[4, 5, 6]], translator.config)
+    with torch.no_grad():
+        translator.model.output.weight.neg_()
+    assert translator.engine.search([[4, 5, 6]], translator.config) != before

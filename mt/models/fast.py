@@ -1,0 +1,143 @@
+"""A Transformer for decoding on a CPU: the same function as the trained modules, in fewer and larger operations.
+
+Weights are packed once. Queries, keys and values are one product, and the scale of the scores is in the weights. The
+source's keys and values are computed once and read by all hypotheses of a sentence; the past stays where it was
+written (mt/models/slots.py). Every inner dimension of a softmax is at least 16, below which PyTorch's is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from mt.errors import ConfigError
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.fast_layers import FastDecoderLayer, FastEncoderLayer, fast_norm
+from mt.models.fast_state import FastSource, FastState
+from mt.models.slots import NEVER, WIDE, Past
+from mt.models.transformer import TransformerDecoder, TransformerEncoder, watched_layer
+from mt.nn.packed import PACKINGS, rounded
+from mt.nn.places import Positions
+from mt.nn.self_attention import SelfAttention
+
+
+class Decoding(Protocol):
+    """What a search needs of a model: `Seq2Seq` without training."""
+
+    @property
+    def start(self) -> Callable[..., Any]:
+        """As `Seq2Seq.start`."""
+        ...
+
+    @property
+    def step(self) -> Callable[..., tuple[Tensor, Any]]:
+        """As `Seq2Seq.step`."""
+        ...
+
+
+def for_decoding(model: nn.Module, precision: str = "fp32") -> Decoding:
+    """The fastest form of `model`, which keeps its weights of now: as it is where no faster one is known.
+
+    Raises:
+        ConfigError: it cannot be had in that precision.
+    """
+    if can_be_fast(model):
+        return FastTransformer(cast(EncoderDecoder, model), precision)
+    if precision != "fp32":
+        raise ConfigError(
+            f"decode.precision {precision} is for Transformers with attention as Vaswani et al. (2017) describe it, on "
+            "a CPU; leave it at fp32."
+        )
+    return cast(Decoding, model)
+
+
+def can_be_fast(model: nn.Module) -> bool:
+    """Whether `FastTransformer` computes the function of `model`."""
+    if type(model) is not EncoderDecoder:
+        return False
+    weight, kinds = model.output.weight, (type(model.encoder), type(model.decoder))
+    if not weight.is_cpu or weight.dtype != torch.float32 or kinds != (TransformerEncoder, TransformerDecoder):
+        return False
+    encoder: Any = model.encoder
+    decoder: Any = model.decoder
+    own = [*(layer.attention for layer in encoder.layers), *(layer.self_attention for layer in decoder.layers)]
+    of_source = [layer.source_attention for layer in decoder.layers]
+    return all(map(_reads_everything, own)) and all(map(_has_all_heads, [*own, *of_source]))
+
+
+def _reads_everything(attention: Any) -> bool:
+    """Whether each position attends to all others alike, wherever they stand."""
+    if type(attention) is not SelfAttention or attention.window is not None:
+        return False
+    kind = type(attention.positions)
+    return kind.rotate is Positions.rotate and kind.bias is Positions.bias
+
+
+def _has_all_heads(attention: Any) -> bool:
+    """Whether each head of queries has its own keys and values."""
+    return bool(attention.key_value.out_features == 2 * attention.query.out_features)
+
+
+class FastTransformer:
+    """The `start` and `step` of a trained Transformer; a model's weights must not change while it is used."""
+
+    def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
+        """Pack `model`, which `can_be_fast`, in one of `mt.nn.packed.PACKINGS`.
+
+        Raises:
+            ConfigError: this PyTorch cannot compute in that precision.
+        """
+        encoder: Any = model.encoder
+        decoder: Any = model.decoder
+        packing = PACKINGS[precision]
+        self.src_embedding: Any = model.src_embedding
+        self.tgt_embedding: Any = model.tgt_embedding
+        self.heads: int = decoder.layers[0].source_attention.heads
+        self.encoder = [FastEncoderLayer(layer, packing) for layer in encoder.layers]
+        self.decoder = [FastDecoderLayer(layer, packing) for layer in decoder.layers]
+        self.encoder_norm, self.decoder_norm = fast_norm(encoder.norm), fast_norm(decoder.norm)
+        self.output = packing(model.output.weight, model.output.bias)
+        self.watched = watched_layer(decoder.layers)
+
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> FastState:
+        """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S)."""
+        count, length = src.shape
+        wide = -length % WIDE
+        mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
+        mask = F.pad(mask, (0, wide), value=NEVER)[:, None, None, :]
+        rows = count * (length + wide)
+        x = F.pad(self.src_embedding(src), (0, 0, 0, wide)).flatten(0, 1)
+        x = F.pad(x, (0, 0, 0, rounded(rows) - rows))
+        for layer in self.encoder:
+            x = layer(x, mask, self.heads)
+        memory = self.encoder_norm(x)
+        projected = [layer.project(memory, rows, count, self.heads) for layer in self.decoder]
+        keys, values = zip(*projected, strict=True)
+        past = Past.start(len(self.decoder), count, self.heads, x.size(1) // self.heads)
+        looked = torch.zeros(count, length) if attention else None
+        return FastState(0, past, FastSource(keys, values, mask, length), looked)
+
+    def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
+        rows, source = len(tokens), state.source
+        past = state.past.with_room().grown()
+        mask = F.pad(past.mask, (0, max(WIDE - past.used, 0)), value=NEVER)[:, None]
+        x = self._embed(F.pad(tokens, (0, rounded(rows) - rows)), state.position)
+        attention = state.attention
+        for number, layer in enumerate(self.decoder):
+            x = layer.attend_to_past(x, past, number, mask)
+            x, weights = layer.attend_to_source(x, rows, source, number)
+            x = layer.feed_forward(x)
+            if attention is not None and number == self.watched:
+                attention = weights.mean(1).flatten(0, 1)[:, : source.length]
+        logits = self.output(self.decoder_norm(x))[:rows]
+        return logits.log_softmax(-1, dtype=torch.float32), FastState(state.position + 1, past, source, attention)
+
+    def _embed(self, tokens: Tensor, position: int) -> Tensor:
+        """Vectors (N, D) of `tokens` (N,), all at `position`."""
+        out: Tensor = self.tgt_embedding(tokens[:, None], position).squeeze(1)
+        return out

@@ -1,0 +1,90 @@
+"""The past of a beam search without reorders: each position that any hypothesis read keeps its slot.
+
+The W hypotheses of a sentence share the sentence's slots; which of them a hypothesis descends from is a mask. So a
+reorder moves a row of the mask where it would have moved all keys and values, and a sentence's hypotheses attend in one
+product. Slots that no living hypothesis descends from are left out whenever the rest has to be copied anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+NEVER = -1e9
+"""Added to a score that must not count: its weight becomes exactly 0."""
+
+WIDE = 16
+"""PyTorch's softmax is slow over fewer numbers than a vector register holds."""
+
+ROOM = 32
+"""Free slots after each copy."""
+
+
+class Slots:
+    """Keys and values of L layers and U sentences in C slots, written in place."""
+
+    def __init__(self, layers: int, sentences: int, heads: int, width: int, capacity: int = ROOM) -> None:
+        self.data = torch.empty(layers, 2, sentences, heads, capacity, width)
+        self.data[..., :WIDE, :] = 0  # the first are read before all are written
+        self.capacity = capacity
+        self.filled = 0
+        self.layers = [(both, *both.flatten(1, 2).unbind(0)) for both in self.data.unbind(0)]
+        """Views for each layer: keys and values (2, U, H, C, K), then keys alone and values alone (U x H, C, K)."""
+
+    def copy(self, sentences: Tensor, places: Tensor) -> Slots:
+        """New slots with those at `places` (U', A) of `sentences` (U',)."""
+        layers, both, count, heads, capacity, width = self.data.shape
+        outer = torch.arange(layers * both)[:, None, None, None] * count
+        rows = ((outer + sentences[:, None, None]) * heads + torch.arange(heads)[:, None]) * capacity
+        rows = rows + places[:, None, :]  # (L x 2, U', H, A)
+        kept = self.data.view(-1, width).index_select(0, rows.view(-1))
+        size = places.size(1)
+        new = Slots(layers, len(sentences), heads, width, size + ROOM)
+        new.data[..., :size, :] = kept.view(layers, both, len(sentences), heads, size, width)
+        new.filled = size
+        return new
+
+
+@dataclass(frozen=True)
+class Past:
+    """What the rows of a state descend from: the first `used` of the slots, as the mask says."""
+
+    slots: Slots
+    used: int
+    mask: Tensor
+    """(U, W, used): 0 at a row's own past, `NEVER` elsewhere."""
+
+    @classmethod
+    def start(cls, layers: int, sentences: int, heads: int, width: int) -> Past:
+        """Of a row a sentence that has read nothing."""
+        return cls(Slots(layers, sentences, heads, width), 0, torch.zeros(sentences, 1, 0))
+
+    def with_room(self) -> Past:
+        """The same past, with slots for one more position of each row that nobody else writes."""
+        if self.slots.filled == self.used and self.used + self.mask.size(1) <= self.slots.capacity:
+            return self
+        return self._copied(torch.arange(len(self.mask)))
+
+    def grown(self) -> Past:
+        """With the slots of a position more, which each row sees of itself alone; they are to be written."""
+        sentences, width, _ = self.mask.shape
+        own = torch.full((width, width), NEVER).fill_diagonal_(0)
+        self.slots.filled += width
+        return Past(self.slots, self.slots.filled, torch.cat((self.mask, own.expand(sentences, -1, -1)), 2))
+
+    def select(self, rows: Tensor, sentences: Tensor | None) -> Past:
+        """Keep `rows` (N',), as many of each of `sentences` (U',), one after another; None: of all, in their order."""
+        count = len(self.mask) if sentences is None else len(sentences)
+        mask = self.mask.flatten(0, 1).index_select(0, rows).view(count, len(rows) // max(count, 1), self.used)
+        past = Past(self.slots, self.used, mask)
+        return past if sentences is None else past._copied(sentences)
+
+    def _copied(self, sentences: Tensor) -> Past:
+        """`mask` is of `sentences` (U',) already; what none of their rows descends from is left out."""
+        alive = (self.mask == 0).any(1)  # (U', used)
+        size = int(alive.sum(1).max()) if alive.numel() else 0
+        places = alive.int().argsort(dim=1, descending=True, stable=True)[:, :size]
+        mask = self.mask.gather(2, places[:, None].expand(-1, self.mask.size(1), -1))
+        return Past(self.slots.copy(sentences, places), size, mask)

@@ -1,0 +1,124 @@
+"""Linear layers packed once for decoding on a CPU, in float32 or less: x W^T + b, with or without a ReLU.
+
+In float32 the products are oneDNN's where PyTorch has it: on processors for which MKL has no kernels of their own they
+take half the time. Small ones of few rows stay with MKL, which starts faster.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mt.errors import ConfigError
+
+FEW_ROWS = 32
+SMALL_WEIGHT = 2**17
+
+
+def rounded(count: int) -> int:
+    """The number of rows that `count` is rounded up to: at most 8 numbers between two powers of two.
+
+    For each number that it meets oneDNN builds kernels and keeps them, half a millisecond and half a megabyte each.
+    """
+    step = max(1, (1 << count.bit_length()) // 16)
+    return -(-count // step) * step
+
+
+class Packed(Protocol):
+    """A packed layer."""
+
+    def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
+        """`x` (N, D) float32 -> (N, F), float32 or, without loss, narrower."""
+        ...
+
+
+class PackedFloat:
+    """In float32: the same function as `torch.nn.Linear`."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Pack `weight` (F, D) and `bias` (F,)."""
+        self.weight = weight.detach().t().contiguous()
+        self.bias = None if bias is None else bias.detach()
+        self._fused = _onednn()
+
+    def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
+        """As `Packed`."""
+        if self._fused is not None and (len(x) >= FEW_ROWS or self.weight.numel() >= SMALL_WEIGHT):
+            return self._fused(x, self.weight.t(), self.bias, "relu" if relu else "none", [], "")
+        out = x @ self.weight if self.bias is None else torch.addmm(self.bias, x, self.weight)
+        return out.relu_() if relu else out
+
+
+def _onednn() -> Callable[..., Tensor] | None:
+    """oneDNN's linear layer, which PyTorch itself uses in compiled models only; None where it is not there."""
+    try:
+        fused: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise.default
+    except AttributeError:
+        return None
+    return fused
+
+
+class PackedBFloat16:
+    """In bfloat16 with sums in float32; its output is bfloat16."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Pack `weight` (F, D) and `bias` (F,)."""
+        self.weight = weight.detach().bfloat16()
+        self.bias = None if bias is None else bias.detach().bfloat16()
+
+    def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
+        """As `Packed`."""
+        out = F.linear(x.bfloat16(), self.weight, self.bias)
+        return out.relu_() if relu else out
+
+
+class PackedInt8:
+    """In 8-bit integers: a scale for each output in the weights, one for all of `x` in each product."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """Quantise and pack `weight` (F, D) and `bias` (F,).
+
+        Raises:
+            ConfigError: this PyTorch has no kernels for it.
+        """
+        scales = weight.detach().abs().amax(1).clamp(min=1e-12).double() / 127
+        with warnings.catch_warnings(), _int8_engine():
+            warnings.simplefilter("ignore")  # the call is to move to another package one day
+            zeros = torch.zeros(len(weight), dtype=torch.int64)
+            quantised = torch.quantize_per_channel(weight.detach(), scales, zeros, 0, torch.qint8)
+            self._weight = torch.ops.quantized.linear_prepack(quantised, None if bias is None else bias.detach())
+
+    def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
+        """As `Packed`."""
+        product = torch.ops.quantized.linear_relu_dynamic if relu else torch.ops.quantized.linear_dynamic
+        out: Tensor = product(x, self._weight)
+        return out
+
+
+class _int8_engine:  # noqa: N801 - a context manager, read as a verb
+    """The fastest kernels for 8-bit products, chosen while weights are packed."""
+
+    def __enter__(self) -> None:
+        self._before = torch.backends.quantized.engine
+        there = torch.backends.quantized.supported_engines
+        names = [name for name in ("onednn", "fbgemm", "qnnpack") if name in there]
+        if not names:
+            raise ConfigError(
+                "decode.precision int8: this PyTorch has no kernels for it; leave it at fp32, or set bf16."
+            )
+        torch.backends.quantized.engine = names[0]
+
+    def __exit__(self, *_: object) -> None:
+        torch.backends.quantized.engine = self._before
+
+
+PACKINGS: dict[str, Callable[[Tensor, Tensor | None], Packed]] = {
+    "fp32": PackedFloat,
+    "bf16": PackedBFloat16,
+    "int8": PackedInt8,
+}

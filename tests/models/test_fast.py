@@ -1,0 +1,123 @@
+"""The fast Transformer is the trained one: the laws of every model, held against the plain modules."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mt.errors import ConfigError
+from mt.models.config import ModelConfig
+from mt.models.fast import FastTransformer, can_be_fast, for_decoding
+from mt.models.fast_state import FastState
+from mt.models.slots import ROOM
+from tests.models.laws import BOS, CONFIGS, PAD, build, pairs, random_batch, small
+
+FAST = {name: config for name, config in CONFIGS.items() if can_be_fast(build(config))}
+every_fast = pytest.mark.parametrize("config", FAST.values(), ids=FAST.keys())
+close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
+
+
+def both(config: ModelConfig) -> tuple[nn.Module, FastTransformer]:
+    model = build(config).eval()
+    return model, FastTransformer(model)
+
+
+def test_the_transformers_of_vaswani_et_al_are_fast() -> None:
+    assert {"post-relu-all", "pre-relu-none", "post-gelu-output", "pre-swiglu-all"} <= FAST.keys()
+    assert not can_be_fast(nn.Linear(2, 2))
+
+
+@every_fast
+@torch.inference_mode()
+def test_a_search_sees_the_same_model(config: ModelConfig) -> None:
+    """Fault 80. Sentences branch, reorder, shrink, are dropped, repeated and mixed, longer than the first slots."""
+    model, fast = build(config).eval(), FastTransformer(build(config).eval())
+    batch = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
+    plain_state = model.start(batch.src, batch.src_mask, True)
+    state = fast.start(batch.src, batch.src_mask, True)
+    width = batch.src.size(1)
+    tokens = torch.full((4,), BOS)
+    draw = torch.Generator().manual_seed(1)
+    selections = [
+        [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3],
+        *[[1, 0, 0, 3, 5, 4, 8, 8, 8, 9, 10, 11]] * (ROOM // 3),
+        [0, 1, 2, 6, 7, 8, 9, 10, 11],
+        [0, 1, 4, 5, 6, 8],
+        [1, 0, 2, 3],
+        [3, 0, 1, 1, 2],
+        [4],
+        [0, 0, 0],
+    ]
+    for rows in selections:
+        expected, plain_state = model.step(tokens, plain_state)
+        found, state = fast.step(tokens, state)
+        close(found, expected)
+        assert plain_state.attention is not None
+        assert state.attention is not None
+        assert state.attention.shape == (len(tokens), width)
+        close(state.attention, plain_state.attention)
+        chosen = torch.tensor(rows)
+        plain_state, state = plain_state.select(chosen), state.select(chosen)
+        tokens = torch.randint(4, 17, (len(rows),), generator=draw)
+
+
+@torch.inference_mode()
+def test_a_state_can_be_gone_on_from_twice() -> None:
+    """What is written in place is never what another state still reads."""
+    _, fast = both(small())
+    batch = random_batch()
+    _, state = fast.step(torch.full((4,), BOS), fast.start(batch.src, batch.src_mask))
+    first, _ = fast.step(torch.tensor([4, 5, 6, 7]), state)
+    _, other = fast.step(torch.tensor([8, 8, 8, 8]), state)
+    fast.step(torch.tensor([9, 9, 9, 9]), other)
+    again, _ = fast.step(torch.tensor([4, 5, 6, 7]), state)
+    close(again, first, atol=0.0)
+
+
+@torch.inference_mode()
+def test_batch_mates_change_nothing() -> None:
+    _, fast = both(small(norm_position="pre"))
+    together = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
+    state = fast.start(together.src, together.src_mask)
+    found, _ = fast.step(torch.full((4,), BOS), state)
+    sources, _ = pairs([(5, 3), (2, 6), (17, 1), (1, 4)])
+    for number, source in enumerate(sources):
+        src = torch.tensor([[*source, 2]])
+        alone, _ = fast.step(torch.tensor([BOS]), fast.start(src, torch.ones_like(src, dtype=torch.bool)))
+        close(alone[0], found[number])
+
+
+def _after(fast: FastTransformer, tokens: list[int]) -> Tensor:
+    batch = random_batch(((6, 2),))
+    state: FastState = fast.start(batch.src, batch.src_mask)
+    found = torch.empty(0)
+    for token in tokens:
+        found, state = fast.step(torch.tensor([token]), state)
+    return found
+
+
+@pytest.mark.parametrize(("precision", "error"), [("bf16", 0.15), ("int8", 0.4)])
+@torch.inference_mode()
+def test_less_precision_is_close(precision: str, error: float) -> None:
+    config = small(dim=64, ffn_dim=128, heads=4)
+    model = config.build(17, 17, PAD).eval()
+    exact, found = (_after(FastTransformer(model, name), [BOS, 5, 6]) for name in ("fp32", precision))
+    assert found.dtype == torch.float32
+    assert 0 < float((exact - found).abs().max()) < error
+
+
+def test_less_precision_is_refused_where_it_cannot_be_had() -> None:
+    with pytest.raises(ConfigError) as error:
+        for_decoding(nn.Linear(2, 2), "int8")
+    assert str(error.value) == (
+        "decode.precision int8 is for Transformers with attention as Vaswani et al. (2017) describe it, on a CPU; "
+        "leave it at fp32."
+    )
+
+
+def test_a_model_without_a_fast_form_is_searched_as_it_is() -> None:
+    model: object = for_decoding(nn.Identity())
+    assert isinstance(model, nn.Identity)
