@@ -50,7 +50,7 @@ class EncoderLayer(nn.Module):
 
     def over(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
         """As `forward`, and what later positions attend to."""
-        return self._around(x, lambda x: self.attention.over(x, places, mask))
+        return self._around(x, lambda x: self.attention(x, places, mask))
 
     def step(
         self, x: Tensor, past: KeysValues, places: Places, keys: Places, mask: Tensor, watch: bool
@@ -118,7 +118,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, places: Places, causal: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """`x` (B, T, D) at `places`, `causal` (T, T), `memory` (B, S, D), `memory_mask` (B, 1, 1, S) -> (B, T, D)."""
-        x = self.self_residual(x, lambda x: self.self_attention.over(x, places, causal)[0])
+        x = self.self_residual(x, lambda x: self.self_attention(x, places, causal)[0])
         source = self.source_attention.keys_values(memory)
         x = self.source_residual(x, lambda x: self.source_attention(x, source, memory_mask))
         out: Tensor = self.feed_forward_residual(x, self.feed_forward)

@@ -122,8 +122,8 @@ class KeysValues:
         return KeysValues(self.key.index_select(0, rows), self.value.index_select(0, rows))
 
 
-class MultiHeadAttention(nn.Module):
-    """Attention with H heads of width K = D / H: query, key and value are projected and cut into heads.
+class Projections(nn.Module):
+    """Attention with H heads of width K = D / H: queries, keys and values, cut into heads, and the output.
 
     With `kv_heads` G below H, H / G heads of queries share one of keys and values (Ainslie et al. 2023, section 2.2).
     """
@@ -160,6 +160,18 @@ class MultiHeadAttention(nn.Module):
         key, value = self.key_value(x).chunk(2, dim=-1)
         return KeysValues(self._split(key), self._split(value))
 
+    def _split(self, x: Tensor) -> Tensor:
+        batch, length, dim = x.size()
+        return x.view(batch, length, dim // self.head_dim, self.head_dim).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+
+    def _merge(self, x: Tensor) -> Tensor:
+        out: Tensor = self.out(x.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)
+        return out
+
+
+class MultiHeadAttention(Projections):
+    """Attention to another sequence."""
+
     def forward(self, x: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """Attend from `x` (B, T, D) to `memory`; (B, T, D)."""
         query = self._split(self.query(x))
@@ -169,11 +181,3 @@ class MultiHeadAttention(nn.Module):
         """The weights (B, H, T, S) float32 with which `forward` attends in eval mode; 0 where `mask` is False."""
         weights = attention_weights(self._split(self.query(x)), memory.key, mask, None)
         return weights if mask is None else weights * mask
-
-    def _split(self, x: Tensor) -> Tensor:
-        batch, length, dim = x.size()
-        return x.view(batch, length, dim // self.head_dim, self.head_dim).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
-
-    def _merge(self, x: Tensor) -> Tensor:
-        out: Tensor = self.out(x.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)
-        return out

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from mt.nn.attention import KeysValues, MultiHeadAttention, attend, attention_weights
+from mt.nn.attention import KeysValues, Projections, attend, attention_weights
 from mt.nn.masks import window_mask
 from mt.nn.places import Places, Positions
 
 
-class SelfAttention(MultiHeadAttention):
+class SelfAttention(Projections):
     """Attention of a sequence to itself, which knows of positions, and may reach only `window` of them each way."""
 
     def __init__(
@@ -29,7 +29,7 @@ class SelfAttention(MultiHeadAttention):
         self.positions = positions or Positions()
         self.window = window
 
-    def over(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
+    def forward(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
         """Of `x` (B, T, D) at `places`, by `mask`: the output (B, T, D), and what later positions attend to."""
         memory = self._placed(x, places)
         return self._attend(x, places, memory, places, mask), memory
@@ -93,7 +93,7 @@ class SimpleRecurrence(nn.Module):
         nn.init.xavier_uniform_(self.forget.weight)
         nn.init.zeros_(self.forget.bias)
 
-    def over(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, Cell]:  # noqa: ARG002
+    def forward(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, Cell]:  # noqa: ARG002
         """Of `x` (B, T, D): the output (B, T, D), and the last state."""
         forget = self.forget(x).sigmoid()
         fresh = (1 - forget) * self.input(x)

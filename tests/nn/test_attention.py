@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from mt.nn.attention import (
     MultiHeadAttention,
+    Projections,
     _attend_fused,
     _attend_plainly,
     attend,
@@ -145,7 +146,7 @@ def with_weights_of(theirs: nn.MultiheadAttention) -> MultiHeadAttention:
     return ours
 
 
-def copy_attention(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> None:
+def copy_attention(theirs: nn.MultiheadAttention, ours: Projections) -> None:
     """Copy torch's weights into ours; its biases, which begin as 0, become random first."""
     dim = theirs.embed_dim
     assert theirs.in_proj_weight is not None

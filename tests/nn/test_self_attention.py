@@ -23,7 +23,7 @@ def test_step_by_step_is_at_once(positions: str, window: int | None) -> None:
     hooks = POSITIONS[positions].in_attention(Sizes(D, H, 10_000.0, 16, bidirectional=False))
     attention = SelfAttention(D, H, kv_heads=2, positions=hooks, window=window)
     x, past = torch.randn(B, T, D), None
-    expected, _ = attention.over(x, Places.following(0, T, CPU), causal_mask(T, CPU))
+    expected, _ = attention(x, Places.following(0, T, CPU), causal_mask(T, CPU))
     for t in range(T):
         here, places = Places.following(t, 1, CPU), Places.following(0, t + 1, CPU)
         found, past = attention.step(x[:, [t]], past, here, places)
@@ -64,9 +64,9 @@ def test_a_window_hides_what_is_far() -> None:
     torch.manual_seed(0)
     attention, places = SelfAttention(D, H, window=2), Places.following(0, T, CPU)
     x = torch.randn(1, T, D)
-    before, _ = attention.over(x, places, causal_mask(T, CPU))
+    before, _ = attention(x, places, causal_mask(T, CPU))
     x[:, 1] += 1
-    after, _ = attention.over(x, places, causal_mask(T, CPU))
+    after, _ = attention(x, places, causal_mask(T, CPU))
     changed = [t for t in range(T) if not torch.allclose(before[0, t], after[0, t])]
     assert changed == [1, 2, 3]
 
@@ -77,7 +77,7 @@ def test_the_simple_recurrence_is_its_formula() -> None:
     unit, x = SimpleRecurrence(D), torch.randn(B, T, D)
     nn.init.normal_(unit.forget.bias)
     places = Places.following(0, T, CPU)
-    found, last = unit.over(x, places, causal_mask(T, CPU))
+    found, last = unit(x, places, causal_mask(T, CPU))
     cell, past = torch.zeros(B, D), None
     for t in range(T):
         forget = torch.sigmoid(x[:, t] @ unit.forget.weight.T + unit.forget.bias)

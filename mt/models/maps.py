@@ -1,0 +1,74 @@
+"""Where each attention of a model looks, while it reads a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from mt.data.batching import Batch
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.nn.attention import MultiHeadAttention
+from mt.nn.self_attention import SelfAttention
+from mt.nn.source_attention import SourceAttention
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The weights of one attention, which `module` of the model has."""
+
+    module: str
+    weights: Tensor
+    """(B, H, T, S) float32, T and S the lengths of source or target; of a language model both are source and target."""
+
+
+def _of_other_sequence(module: MultiHeadAttention, inputs: tuple[Any, ...], _: Any) -> Tensor:
+    return module.weights(*inputs)
+
+
+def _of_itself(module: SelfAttention, inputs: tuple[Any, ...], output: Any) -> Tensor:
+    x, places, mask = inputs
+    return module.looked(x, output[1], places, places, mask)
+
+
+def _of_source(module: SourceAttention, inputs: tuple[Any, ...], output: Any) -> Tensor:  # noqa: ARG001
+    weights: Tensor = output[1]
+    return weights.unsqueeze(1)  # (B, T, S) -> (B, 1, T, S)
+
+
+# kind of attention -> its weights (B, H, T, S), from what its `forward` was given and gave.
+LOOKS: dict[type[nn.Module], Any] = {
+    MultiHeadAttention: _of_other_sequence,
+    SelfAttention: _of_itself,
+    SourceAttention: _of_source,
+}
+
+
+def attention_maps(model: EncoderDecoder, batch: Batch) -> list[AttentionMap]:
+    """The weights of all attention in the encoder and in the decoder, in the order of the modules."""
+    with torch.inference_mode(), _watched(model) as looked:
+        model.hidden(batch)
+    return [AttentionMap(name, torch.cat(steps, 2)) for name, steps in looked.items() if steps]
+
+
+@contextmanager
+def _watched(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """What each attention looks at meanwhile: one (B, H, T, S) where it ran over time at once, else one a step."""
+    looked: dict[str, list[Tensor]] = {}
+    hooks = []
+    for name, module in model.named_modules():
+        if type(module) in LOOKS:
+            hooks.append(module.register_forward_hook(_keeper(LOOKS[type(module)], looked.setdefault(name, []))))
+    try:
+        yield looked
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _keeper(look: Any, steps: list[Tensor]) -> Any:
+    return lambda module, inputs, output: steps.append(look(module, inputs, output).float())
