@@ -126,6 +126,21 @@ def test_a_cut_source_is_named() -> None:
     ]
 
 
+def test_split_lines_are_counted() -> None:
+    """Fault 84: from a stream; the lines around are as ever."""
+    data = b"a\n" + b"b " * 5000 + b"\nc\n"
+    config = DecodeConfig(beam_size=1, max_source_length=100)
+    assert notices(data, copier(config)) == [
+        "Split: 1 line longer than those of the training, line 2; the parts were translated one by one and joined "
+        "(decode.long_source)."
+    ]
+    assert notices(data * 2, copier(config)) == [
+        "Split: 2 lines longer than those of the training, line 2 first; the parts were translated one by one and "
+        "joined (decode.long_source)."
+    ]
+    assert stream(data, copier(config)) == data.replace(b" \n", b"\n")
+
+
 def test_cut_translations_are_counted() -> None:
     """Fault 83."""
     one = notices(b"\na\n", copier(DecodeConfig(beam_size=1, max_length=5), endless=True))

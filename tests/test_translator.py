@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +19,11 @@ from mt.data.config import DataConfig, ParallelText
 from mt.data.training_data import batches_of
 from mt.engine import evaluating
 from mt.errors import ConfigError, RunError
+from mt.lines.lengths import Lengths
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
+from mt.search.searches import SEARCHES
 from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoint, Checkpoints
 from mt.training.state import TrainingState
@@ -48,15 +51,38 @@ def test_line_k_belongs_to_line_k(batch_tokens: int, n_best: int) -> None:
     assert all(len(one.alternatives) == n_best - 1 for one in found)
 
 
-@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 10, 16, 17])
 @pytest.mark.parametrize("window", [1, 3, 8, 1024])
 def test_n_lines_in_are_n_lines_out(count: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault 77: windows and batches that do not divide the number of lines, and a line over the batch's budget."""
+    """Fault 77: windows and batches that do not divide the number of lines; and a line in the middle that is over the
+    batch's budget and longer than all lines of the training."""
     monkeypatch.setattr("mt.translator.WINDOW", window)
     source = [f"{LETTERS[number]} x" for number in range(count)]
     if count > 4:
         source[4] = " ".join(["y"] * 40)
-    assert texts(copier(DecodeConfig(batch_tokens=24)).translate(source)) == source
+    translator = copier(DecodeConfig(batch_tokens=24))
+    translator.lengths = Lengths(pieces=5, sentences=1, longest=9)
+    assert texts(translator.translate(source)) == source
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_batches_windows_order_and_streams_change_no_translation(search: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of any search: the same pieces, and scores to 1e-4."""
+    options: dict[str, Any] = {"sample": {"samples": 3, "top_k": 8}, "greedy": {"n_best": 1}}.get(search, {})
+    config = DecodeConfig(**{"search": search, "n_best": 3, "beam_size": 4, "max_length": 7, **options})
+    source = ["a b c", "", "d", "e f g h i j", "k l", "m n o p q r s t", "a b c"]
+    whole = list(untrained(config).translate(source))
+    for window, batch_tokens in ((1, 4096), (3, 8), (1024, 1)):
+        monkeypatch.setattr("mt.translator.WINDOW", window)
+        other = list(untrained(replace(config, batch_tokens=batch_tokens)).translate(source))
+        assert [one.tokens for one in other] == [one.tokens for one in whole]
+        assert [one.score for one in other] == pytest.approx([one.score for one in whole], abs=1e-4)
+        assert [[a.text for a in one.alternatives] for one in other] == [
+            [a.text for a in one.alternatives] for one in whole
+        ]
+    if search != "sample":  # which draws by the number of the line
+        turned = list(untrained(config).translate(source[::-1]))
+        assert [one.tokens for one in turned[::-1]] == [one.tokens for one in whole]
 
 
 def test_a_batch_keeps_to_its_budget() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mt.errors import DataError
+from mt.errors import DataError, plural
 from mt.lines.formats import FORMATS
 from mt.lines.request import INPUTS, Request
 from mt.lines.translation import Translation
@@ -123,12 +123,10 @@ class Tally:
 
 def split_notice(split: Tally) -> str:
     """What is said of lines that were translated part by part."""
-    which = (
-        f"line {split.first} was" if split.count == 1 else f"{split.count} lines, the first line {split.first}, were"
-    )
+    lines = f"{split.count} {plural(split.count, 'line')} longer than those of the training"
     return (
-        f"Split: {which} longer than the model's length; their sentences were translated one by one and joined again "
-        "(decode.long_source, decode.max_source_length)."
+        f"Split: {lines}, line {split.first}{' first' * (split.count > 1)}; the parts were translated one by one and "
+        "joined (decode.long_source)."
     )
 
 
