@@ -59,7 +59,7 @@ def run(
         report = draw(work, training_lines())
     for text in _lines(report):
         click.echo(text)
-    if not report.trained.finished:
+    if not report.trained.finished or signals.request.asked:
         return signals.exit_code
     return 0 if report.evaluation is None or report.evaluation.kept else MISSED
 

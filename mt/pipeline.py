@@ -18,6 +18,7 @@ from mt.recipe import Recipe
 from mt.scoring.report import Evaluation
 from mt.text.files import read_lines
 from mt.train import TrainReport, train
+from mt.training.stop import StopRequest
 from mt.translate import translations_file
 
 SAMPLES = 10
@@ -67,7 +68,8 @@ def run(
     check_files(recipe)
     prepared = yield from prepare(recipe, workers=workers)
     trained = yield from train(recipe, device, should_stop)
-    if not trained.finished or not recipe.data.test:
+    stopped = isinstance(should_stop, StopRequest) and should_stop.asked  # as training ended anyway
+    if not trained.finished or stopped or not recipe.data.test:
         return RunReport(prepared, trained)
     evaluation = yield from evaluate_run(recipe, device, check=check_expect)
     return RunReport(prepared, trained, evaluation, _samples(recipe))

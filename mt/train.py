@@ -96,8 +96,10 @@ def train(
         return trainer
 
     work = _lead(recipe, store, begin, overwrite) if group.leads else silent(_follow(begin))
-    report = yield from work
-    return report
+    try:
+        return (yield from work)
+    finally:
+        stop.heard = False
 
 
 Begin: TypeAlias = Callable[[], Generator[Event, None, Trainer]]

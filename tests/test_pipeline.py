@@ -11,6 +11,8 @@ from mt.errors import DataError
 from mt.events import Event, Notice, finish
 from mt.pipeline import RunReport, run
 from mt.recipe import Recipe, load_recipe
+from mt.training.events import Stopped
+from mt.training.stop import StopRequest
 from tests.tiny import write_task
 
 
@@ -68,6 +70,15 @@ def test_a_stop_leaves_a_checkpoint_and_no_scores(tmp_path: Path) -> None:
     assert 0 < report.trained.state.update < 4
     assert len(list((tmp_path / "run/checkpoints").iterdir())) == 1
     assert finish(run(recipe)).trained.state.update == 4
+
+
+def test_a_stop_as_training_ends_stops_what_follows(tmp_path: Path) -> None:
+    request = StopRequest()
+    work = run(load_recipe(write_task(tmp_path)), should_stop=request)
+    report = finish(work, lambda event: request.ask() if isinstance(event, Stopped) else None)
+    assert report.trained.finished
+    assert report.evaluation is None
+    assert not request.heard, "signals interrupt again"
 
 
 def test_missing_text_is_noticed_before_anything_is_written(tmp_path: Path) -> None:

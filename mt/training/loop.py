@@ -115,7 +115,9 @@ class Trainer:
 
     def _update(self, batches: list[Batch | Elsewhere]) -> Iterable[Event]:
         rate, before = self.state.lr_scale * self.schedule(self.state.update + 1), self.state
-        done = self.updater(batches, rate, before)
+        done = self.updater(batches, rate, before, self._may_leave)
+        if done is None:
+            return
         state = before.after_batches(len(batches), done.pairs, done.tokens, len(self.data), skipped=done.skipped)
         if self.updater.precision.needs_loss_scale:
             state = replace(state, loss_scale=state.loss_scale.after(overflow=done.skipped))
@@ -125,6 +127,10 @@ class Trainer:
         yield from map(Notice, done.notices)
         seconds, self._unsaved = self.state.seconds - before.seconds, True
         yield StepDone(self.state, done.loss, done.nll, done.tokens, seconds, done.grad_norm, rate)
+
+    def _may_leave(self) -> bool:
+        """Whether to give up what has begun, since somebody asked; ranks cannot leave at the same moment."""
+        return self.stop.asked and self.group.size == 1
 
     def _diverged(self) -> str:
         """Why no update can be made any more; '' while they can."""

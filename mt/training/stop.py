@@ -23,7 +23,7 @@ class StopRequest:
     def __init__(self, asked: Callable[[], bool] = lambda: False) -> None:
         """`asked` makes the request, too: it is called after each update."""
         self.heard = False
-        """Whether training has begun to look at it."""
+        """Whether a training looks at it now."""
         self.asked = False
         self._too = asked
         self._leaving = False

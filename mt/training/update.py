@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,16 +66,25 @@ class Updater:
     group: Group = ALONE
     memory: MemoryLimit = field(default_factory=MemoryLimit)
 
-    def __call__(self, batches: Sequence[Batch | Elsewhere], rate: float, before: TrainingState) -> Update:
+    def __call__(
+        self,
+        batches: Sequence[Batch | Elsewhere],
+        rate: float,
+        before: TrainingState,
+        leave: Callable[[], bool] = lambda: False,
+    ) -> Update | None:
         """Make an update from the micro-batches that follow on `before`, with learning rate `rate`.
 
-        No gradient is left behind.
+        `leave` is asked before each micro-batch: True gives the update up, as if it had not begun. No gradient is left
+        behind.
         """
         tokens, notices = sum(batch.tokens for batch in batches), list[str]()
         scale = before.loss_scale.value if self.precision.needs_loss_scale else 1.0
         # The ranks' gradients are averaged: that makes the divisor smaller.
-        while (found := self._gradient(batches, tokens / scale / self.group.size, before, notices)) is None:
+        while (found := self._gradient(batches, tokens / scale / self.group.size, before, notices, leave)) is None:
             self._free()
+            if leave():
+                return None
         sums, cuts = found
         self._unscale(scale)
         norm = self._clip()
@@ -86,12 +95,22 @@ class Updater:
         return Update(total, nll, tokens, pairs, norm, not applied, cuts, tuple(notices))
 
     def _gradient(
-        self, batches: Sequence[Batch | Elsewhere], divisor: float, before: TrainingState, notices: list[str]
+        self,
+        batches: Sequence[Batch | Elsewhere],
+        divisor: float,
+        before: TrainingState,
+        notices: list[str],
+        leave: Callable[[], bool],
     ) -> tuple[Tensor, int] | None:
-        """Add the gradients of this rank; return its sums and cuts, or None where a notice says what did not fit."""
+        """Add the gradients of this rank; return its sums and cuts.
+
+        None where it is to be left, or where a notice says what did not fit.
+        """
         sums, cuts = torch.zeros(2, device=self.precision.device), 0
         passes = self._passes(batches, before.batch)
         for left, (number, batch) in zip(reversed(range(len(passes))), passes, strict=True):
+            if leave():
+                return None
             self.noise.begin(before.epoch, number)
             parts = list(self.memory.parts(batch))
             cuts += len(parts) - 1

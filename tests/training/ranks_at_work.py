@@ -63,6 +63,7 @@ def update(group: Group, sharding: str, *batches: Batch, rows: int = 100) -> tup
     sgd = torch.optim.SGD(model.parameters())
     updater = Updater(model, layout, sgd, Precision(CPU, torch.float32), Noise.on(CPU, 1), None, group)
     done = updater(share(list(batches), group), 1.0, TrainingState())
+    assert done is not None
     return float(done.loss) / done.tokens, float(done.grad_norm), done.tokens
 
 

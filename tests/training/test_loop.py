@@ -361,6 +361,31 @@ def test_a_stop_leaves_a_validation_at_once(tmp_path: Path) -> None:
     assert second.state.best["loss"].value == 1.0
 
 
+def test_a_stop_leaves_an_accumulation(tmp_path: Path) -> None:
+    """In the middle of an update: it is as if it had not begun, and done when training goes on."""
+    calls = iter(range(10**6))
+
+    def stopping(model: EncoderDecoder, batch: Batch) -> Loss:
+        if next(calls) == 5:
+            trainer.stop.ask()
+        return CROSS_ENTROPY(model, batch)
+
+    config = replace(CONFIG, accumulate=4, max_steps=4)
+    data = Batches([0], [1], [2], [3])
+    trainer, model = make_trainer(tmp_path / "parts", data, config, dropout=0.5, loss=stopping)
+    assert [step.state.update for step in steps_of(trainer)] == [1]
+    assert next(calls) == 6, "the third micro-batch of the second update is not begun"
+    assert (trainer.state.epoch, trainer.state.batch, trainer.state.update) == (1, 0, 1)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    checkpoint = trainer.checkpoints.load(1)
+    resumed, found = make_trainer(tmp_path / "parts", data, config, dropout=0.5)
+    resumed.state = restore(checkpoint, found, resumed.updater.optimizer, tmp_path)
+    steps_of(resumed)
+    whole, expected = make_trainer(tmp_path / "whole", data, config, dropout=0.5)
+    steps_of(whole)
+    torch.testing.assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
+
+
 def test_milestones_are_kept_for_good(tmp_path: Path) -> None:
     config = replace(CONFIG, keep_every=Period.parse("3"), save_every=Period.parse("2"), keep_last=2, max_steps=11)
     trainer, _ = make_trainer(tmp_path, Batches([0, 1, 2, 3]), config)

@@ -14,7 +14,7 @@ from mt.training.noise import Noise
 from mt.training.parallel import Layout
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
-from mt.training.update import Update, Updater
+from mt.training.update import Updater
 
 BATCH = collate([[4]], [[]], pad=3, bos=1, eos=2)  # one target token, its end mark
 
@@ -60,6 +60,7 @@ def test_the_gradient_is_unscaled_before_it_is_clipped(scale: float) -> None:
     """Fault 65: the other way round (3, 4) would become (0.000586, 0.000781) with a scale of 1024."""
     model = Slope()
     done = updater_of(model, clip_norm=1.0)([BATCH], 1.0, scaled(scale))
+    assert done is not None
     assert float(done.grad_norm) == 5
     torch.testing.assert_close(-model.point.detach(), torch.tensor([0.6, 0.8]))
 
@@ -68,7 +69,8 @@ def test_what_is_reported_is_not_scaled() -> None:
     model = Slope()
     updater = updater_of(model)
     updater([BATCH], 1.0, scaled(512.0))
-    done: Update = updater([BATCH, BATCH], 1.0, scaled(512.0))
+    done = updater([BATCH, BATCH], 1.0, scaled(512.0))
+    assert done is not None
     assert (float(done.loss), float(done.nll), done.tokens) == (-50, -50, 2)
 
 
@@ -82,10 +84,11 @@ def test_a_scale_that_overflows_skips_the_update(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(model, "loss", loss)
     updater = updater_of(model)
-    assert updater([BATCH], 1.0, scaled(65536.0)).skipped
-    assert model.point.tolist() == [0, 0]
-    assert not updater([BATCH], 1.0, scaled(32768.0)).skipped
-    assert model.point.tolist() == [-1, -1]
+    for scale, skipped, point in ((65536.0, True, [0, 0]), (32768.0, False, [-1, -1])):
+        done = updater([BATCH], 1.0, scaled(scale))
+        assert done is not None
+        assert done.skipped == skipped
+        assert model.point.tolist() == point
     assert model.point.grad is None
 
 
