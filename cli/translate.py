@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mt.search.config import DecodeConfig
 
 FORMATS = ("text", "jsonl")
+BACKENDS = ("torch", "ctranslate2")
 
 
 @click.command()
@@ -57,6 +58,14 @@ FORMATS = ("text", "jsonl")
     help="Processes on the CPU, among which the threads are split.",
 )
 @click.option(
+    "--backend",
+    type=click.Choice(BACKENDS),
+    default="torch",
+    show_default=True,
+    help="What computes. ctranslate2 runs RUN as mt export writes it (RUN may be an exported folder), and exports it "
+    "to RUN/ctranslate2 where that was not done.",
+)
+@click.option(
     "--ensemble",
     "others",
     multiple=True,
@@ -80,6 +89,7 @@ def translate(
     banned: Sequence[str],
     interactive: bool,
     workers: int,
+    backend: str,
     others: Sequence[str],
     checkpoint: str | None,
     overrides: Sequence[str],
@@ -106,6 +116,8 @@ def translate(
         raise click.UsageError("--interactive answers standard input by one process: leave out -i, -o and --workers")
     if workers > 1 and device.startswith("cuda"):
         raise click.UsageError("--workers are of the CPU; on several GPUs: torchrun --nproc-per-node N -m mt translate")
+    if backend != "torch" and others:
+        raise click.UsageError("--ensemble is for the backend torch; no other takes several models")
     from mt.recipe import load_run_recipe
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
@@ -126,7 +138,11 @@ def translate(
         interactive=interactive,
         share=share,
     )
-    with _translator([run, *others], checkpoint, decode, device, threads, workers) as translator:
+    if backend == "ctranslate2":
+        answering: AbstractContextManager[Answering] = _exported(run, checkpoint, decode, device, threads, workers)
+    else:
+        answering = _translator([run, *others], checkpoint, decode, device, threads, workers)
+    with answering as translator:
         draw(work(translator), bars=target is not None or not sys.stdout.isatty())
 
 
@@ -148,3 +164,17 @@ def _translator(
     draw(pick_device("cpu", threads))
     each = max(1, torch.get_num_threads() // workers)
     return Workers(Loading(Path(runs[0]), checkpoint, decode, tuple(map(Path, runs[1:]))), workers, each)
+
+
+def _exported(
+    run: str, checkpoint: str | None, decode: DecodeConfig, device: str, threads: int | None, workers: int
+) -> AbstractContextManager[Answering]:
+    """What translates by CTranslate2, whose workers are threads of this process."""
+    import torch
+
+    from mt.device import pick_device
+    from mt.export import load_exported
+
+    place = str(draw(pick_device(device, threads)))
+    each = max(1, torch.get_num_threads() // workers)
+    return nullcontext(draw(load_exported(run, checkpoint, decode, place, workers, each)))

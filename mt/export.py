@@ -18,6 +18,7 @@ from mt.engine import Engine
 from mt.errors import DataError, RunError
 from mt.events import Event, Notice, Progress
 from mt.interop.ctranslate2 import (
+    COMPUTE_TYPES,
     NOTE,
     CTranslate2Engine,
     check_decode,
@@ -32,7 +33,7 @@ from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.search.config import DecodeConfig
 from mt.text.files import sha256_of
 from mt.text.tokenizer import Tokenizers
-from mt.translator import load, weights_file
+from mt.translator import Translator, lengths_of, load, weights_file
 
 TOLERANCE = 1e-4
 """Most that the log-probability of a piece may differ."""
@@ -81,6 +82,8 @@ def _to_ctranslate2(
     with folder_aside(folder) as aside:
         write_model(aside, translator.model, recipe.model, translator.tokenizers)
         save_recipe(replace(recipe, model_dir=aside), aside / RECIPE_FILE)
+        if translator.lengths is not None:
+            translator.lengths.save(aside)
         yield Progress("checking", 0, sentences, "sentences")
         sources = _sentences(recipe, translator.tokenizers, sentences)
         difference = _compare(translator.engine, CTranslate2Engine(aside, translator.tokenizers), sources)
@@ -140,6 +143,33 @@ def _tied(engine: Engine, source: list[int], first: list[int], second: list[int]
     parting = next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))
     one, other = engine.log_probs([source, source], [first, second])
     return math.isclose(one[parting], other[parting], abs_tol=TOLERANCE)
+
+
+def load_exported(
+    run: str | Path,
+    checkpoint: str | None = None,
+    decode: DecodeConfig | None = None,
+    device: str = "cpu",
+    workers: int = 1,
+    threads: int = 0,
+) -> Generator[Event, None, Translator]:
+    """A translator with CTranslate2 as its engine, of a run folder or of a folder that was exported.
+
+    Args:
+        device: `cpu`, `cuda` or `cuda:N`.
+        workers, threads: batches that are computed at once, and threads of each; 0: as many as there are.
+
+    Raises:
+        ConfigError: `decode` asks for what the engine cannot do; as `export`, where the run has to be converted first.
+    """
+    run = Path(run).expanduser()
+    recipe = load_run_recipe(run)
+    config = decode or recipe.decode
+    check_decode(config)
+    folder = yield from exported(run, checkpoint)
+    tokenizers = Tokenizers.load(folder / "tokenizer")
+    engine = CTranslate2Engine(folder, tokenizers, device, workers, threads, COMPUTE_TYPES[config.precision])
+    return Translator(engine, tokenizers, config, device, lengths_of(recipe, run), made_of(folder))
 
 
 def exported(run: str | Path, checkpoint: str | None = None) -> Generator[Event, None, Path]:

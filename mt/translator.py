@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from torch import nn
 
 from mt import __version__
 from mt.config import to_mapping
@@ -34,7 +35,7 @@ from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.recipe import load_run_recipe
+from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig
 from mt.text.files import Block, sha256_of
 from mt.text.tokenizer import Tokenizers
@@ -55,25 +56,30 @@ class Translator:
 
     def __init__(
         self,
-        model: EncoderDecoder,
+        model: EncoderDecoder | Engine,
         tokenizers: Tokenizers,
         config: DecodeConfig | None = None,
         device: torch.device | str = "cpu",
         lengths: Lengths | None = None,
         weights: str | None = None,
     ) -> None:
-        """Make it.
+        """Make it, of a model, or of another engine that has one.
 
         `lengths`: those of the training, where `config` does not say when a source is too long;
         `weights`: a checksum of the model, where it is known.
         """
-        self.model = model
         self.tokenizers = tokenizers
         self.config = config or DecodeConfig()
         self.device = torch.device(device)
         self.lengths = lengths
         self._weights = weights
-        self.engine: Engine = TorchEngine(model, tokenizers, device)
+        self.engine: Engine = model if not isinstance(model, nn.Module) else TorchEngine(model, tokenizers, device)
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model of PyTorch's engine."""
+        assert isinstance(self.engine, TorchEngine)
+        return self.engine.model
 
     def translate(
         self,
@@ -200,9 +206,13 @@ def load(
     # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
     model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
     weights = " ".join(sha256_of(file) for file in files)
+    return Translator(model, tokenizers, decode or recipe.decode, place, lengths_of(recipe, folders[0]), weights)
+
+
+def lengths_of(recipe: Recipe, folder: Path) -> Lengths | None:
+    """When a source is too long for the model in a run folder; None where nothing tells."""
     most = recipe.data.filters.max_length
-    lengths = Lengths.load(folders[0]) or (Lengths.at_most(most) if most else None)
-    return Translator(model, tokenizers, decode or recipe.decode, place, lengths, weights)
+    return Lengths.load(folder) or (Lengths.at_most(most) if most else None)
 
 
 def _model(folder: Path, file: Path, tokenizers: Tokenizers, mapped: bool) -> EncoderDecoder:

@@ -110,3 +110,30 @@ def test_the_command_says_how_it_compares(mt: Call, run: Recipe, tmp_path: Path)
     called = mt("export", run.model_dir, "--to", "ctranslate2", tmp_path / "out", "--sentences", 4)
     assert called.code == 0
     assert called.out.startswith(f"{tmp_path / 'out'}: 4 sentences translated alike, log-probabilities equal to ")
+
+
+@needs_engine
+def test_the_backend_translates_as_torch_does(mt: Call, run: Recipe, tmp_path: Path) -> None:  # noqa: F811
+    source = tmp_path / "source"
+    source.write_text("a b c\n\n0 1 2 3 4\n")
+    greedy = ("--beam-size", 1, "--device", "cpu")
+    expected = mt("translate", run.model_dir, "-i", source, *greedy)
+    assert expected.code == 0
+    for folder in (run.model_dir, run.model_dir / "ctranslate2"):
+        called = mt("translate", folder, "-i", source, "--backend", "ctranslate2", *greedy, "--workers", 2)
+        assert (called.code, called.out) == (0, expected.out), called.err
+    refused = mt("translate", run.model_dir, "-i", source, "--backend", "ctranslate2", "--prefix", "a", *greedy)
+    assert refused.code == 2
+    assert "a prefix, required or forbidden phrases and a least length are not there with CTranslate2" in refused.err
+
+
+def test_what_the_backend_cannot_do_is_refused_before_anything_is_converted(mt: Call, run: Recipe) -> None:  # noqa: F811
+    called = mt("translate", run.model_dir, "--backend", "ctranslate2", "--set", "decode.search=greedy")
+    assert called.code == 2
+    assert (
+        "Error: decode.search is greedy, which cannot be run by CTranslate2: with it decode.search must be beam."
+        in (called.err)
+    )
+    assert not (run.model_dir / "ctranslate2").exists()
+    called = mt("translate", run.model_dir, "--backend", "ctranslate2", "--ensemble", run.model_dir)
+    assert "--ensemble is for the backend torch; no other takes several models" in called.err
