@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mt.engine import Engine
 from mt.lines.alignment import align, copy_unknown, source_words
@@ -32,8 +35,10 @@ class Source:
     first_word: int
     """The number of its first word in the line."""
     options: LineOptions
-    found: list[tuple[str, Hypothesis]]
+    found: list[tuple[str, Hypothesis]] = field(default_factory=list)
     """Its translations, best first, each with another text."""
+    described: list[Alternative] = field(default_factory=list)
+    """The same, with all that is said of them."""
 
 
 @dataclass
@@ -63,8 +68,8 @@ class Window:
         ids = self.src.encode_batch([request.text for request in requests])
         lines = [self._begin(*line) for line in zip(requests, numbers, ids, strict=True)]
         self._search([(line, source) for line in lines for source in line.sources])
-        described = self._describe([source for line in lines for source in line.sources], alignments)
-        return [self._end(line, described) for line in lines]
+        self._describe([source for line in lines for source in line.sources], alignments)
+        return [self._end(line) for line in lines]
 
     def _begin(self, request: Request, number: int, ids: list[int]) -> Line:
         if not request.text.strip() or not ids:
@@ -84,15 +89,15 @@ class Window:
         """The line as one source; or several, or cut, where it is too long."""
         texts = self._parts(request, ids)
         if self.config.long_source == "cut" and self.lengths and len(ids) > self.lengths.longest:
-            return [Source(request.text, ids[: self.lengths.longest], 0, options, [])], len(ids)
+            return [Source(request.text, ids[: self.lengths.longest], 0, options)], len(ids)
         if len(texts) == 1:
-            return [Source(request.text, ids, 0, options, [])], None
+            return [Source(request.text, ids, 0, options)], None
         parts, place = list[Source](), 0
         for text, pieces in zip(texts, self.src.encode_batch(texts), strict=True):
             place = request.text.index(text, place)
             if pieces:
                 wishes = options if not parts else replace(options, prefix=())
-                parts.append(Source(text, pieces, first_word(request.text, place), wishes, []))
+                parts.append(Source(text, pieces, first_word(request.text, place), wishes))
             place += len(text)
         return parts, None
 
@@ -101,8 +106,7 @@ class Window:
         lengths = self.lengths
         if lengths is None or self.config.long_source != "split" or request.constraints:
             return [request.text]
-        sentences = len(ids) > lengths.pieces or len(split_sentences(request.text)) > (lengths.sentences or len(ids))
-        if not sentences:
+        if len(ids) <= lengths.pieces and len(split_sentences(request.text)) <= (lengths.sentences or len(ids)):
             return [request.text]
         return split_to_fit(request.text, lambda text: len(self.src.encode(text)) <= lengths.longest)
 
@@ -160,26 +164,29 @@ class Window:
             best.setdefault(text.replace("\n", " ").replace("\r", " "), found)
         return list(best.items())[: self.config.n_best]
 
-    def _describe(self, sources: Sequence[Source], alignments: bool) -> dict[int, list[Alternative]]:
-        """All that is said of each translation of the sources, by the `id` of the source."""
+    def _describe(self, sources: Sequence[Source], alignments: bool) -> None:
+        """Say all that there is to say of the translations that were found."""
         pairs = [(source, text, found) for source in sources for text, found in source.found]
-        wanted = [pair for pair in pairs if alignments or self._copies(pair[2])]
-        attention = self.engine.attention(
-            [source.ids for source, _, _ in wanted], [list(found.tokens) for _, _, found in wanted]
+        looked = [(source, found) for source, _, found in pairs if alignments or self._copies(found)]
+        attention = iter(
+            self.engine.attention([source.ids for source, _ in looked], [list(found.tokens) for _, found in looked])
         )
-        looked = {id(found): weights for (_, _, found), weights in zip(wanted, attention, strict=True)}
-        described: dict[int, list[Alternative]] = {id(source): [] for source in sources}
         for source, text, found in pairs:
             one = self._alternative(source, text, found)
-            if (weights := looked.get(id(found))) is not None:
-                targets = self.tgt.words_of(found.tokens, decoded=True)
-                links = align(weights, source_words(self.src, source.text, source.ids), targets)
-                if self._copies(found):
-                    unknown = [targets[place][0] for place, token in enumerate(found.tokens) if token == self.tgt.unk]
-                    one = replace(one, text=copy_unknown(text, unknown, links, source.text))
-                one = replace(one, alignment=links if alignments else None)
-            described[id(source)].append(one)
-        return described
+            if alignments or self._copies(found):
+                one = self._aligned(one, source, found, next(attention))
+            source.described.append(one if alignments else replace(one, alignment=None))
+
+    def _aligned(
+        self, one: Alternative, source: Source, found: Hypothesis, attention: NDArray[np.float32]
+    ) -> Alternative:
+        """With an alignment, and with the words that are to be copied by it."""
+        targets = self.tgt.words_of(found.tokens, decoded=True)
+        links = align(attention, source_words(self.src, source.text, source.ids), targets)
+        if not self._copies(found):
+            return replace(one, alignment=links)
+        unknown = [targets[place][0] for place, token in enumerate(found.tokens) if token == self.tgt.unk]
+        return replace(one, alignment=links, text=copy_unknown(one.text, unknown, links, source.text))
 
     def _copies(self, found: Hypothesis) -> bool:
         return self.config.unknown == "copy" and self.tgt.unk in found.tokens
@@ -196,9 +203,9 @@ class Window:
             bool(repeats(found.tokens)) and not repeats(source.ids),
         )
 
-    def _end(self, line: Line, described: dict[int, list[Alternative]]) -> Translation:
+    def _end(self, line: Line) -> Translation:
         """The best of each part make the best translation, the next best the next; a part with fewer, its last."""
-        of_parts = [described[id(source)] for source in line.sources]
+        of_parts = [source.described for source in line.sources]
         if line.error is not None or not of_parts:
             return Translation("", 0.0, 0.0, source=line.request.text, error=line.error)
         starts = [source.first_word for source in line.sources]
