@@ -32,6 +32,7 @@ from mt.shards import Shards
 from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
 from mt.text.streams import PAUSE, arriving_blocks, is_file, opened
 from mt.translator import Translation, Translator, load, weights_file
+from mt.workers import Workers
 
 __all__ = [
     "Request",
@@ -118,9 +119,9 @@ def translate_stream(
     Args:
         translator: a `Translator`, or `Workers`.
         source: a file, compressed or not; or a stream, of which the lines that have come are translated as soon as
-            `WINDOW` of them are there or no more come for a moment.
+            a block of them is there, or no more come for a moment and somebody may be waiting.
         target: a file, which has its name only when it is whole: what is done is kept beside it (mt/shards.py), and
-            the same call goes on from there; or a stream, pipe or device, flushed after each window.
+            the same call goes on from there; or a stream, pipe or device, flushed after each block.
         style: how lines are read and translations written; None: plain text.
         interactive: answer each line of a stream by itself, as soon as it is there.
         share: this process is one of several that translate `source` into `target` together.
@@ -131,14 +132,15 @@ def translate_stream(
     """
     style = style or Style()
     check_paths(source, target if isinstance(target, Path) else None)
-    blocks = _blocks(source, 1 if interactive else translator.block_lines, waits=is_file(target))
+    waits = is_file(target) or isinstance(translator, Workers)
+    blocks = _blocks(source, 1 if interactive else translator.block_lines, waits)
     if isinstance(target, Path) and is_file(target):
         return (yield from _translate_to_file(translator, blocks, target.resolve(), style, share or Share()))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
 
-def _blocks(source: BufferedIOBase | Path, lines: int, *, waits: bool) -> Iterator[Block]:
+def _blocks(source: BufferedIOBase | Path, lines: int, waits: bool) -> Iterator[Block]:
     """Blocks of `lines` lines; of a stream fewer where the input pauses, unless one `waits` for full ones."""
     if isinstance(source, Path):
         return read_blocks(source, lines)

@@ -97,6 +97,8 @@ def repeats(tokens: Sequence[int | str]) -> int:
 
     A loop of fewer than 8 pieces is none: `ha ha ha ha` is no fault.
     """
+    if len(tokens) - len(set(tokens)) < MOST_REPEATED - MOST_REPEATED // 4:  # what the shortest loop would say again
+        return 0
     return max((length for size in range(1, MOST_REPEATED + 1) for length in _runs(tokens, size)), default=0)
 
 
