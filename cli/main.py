@@ -27,6 +27,7 @@ COMMANDS = {
     "score": "Tell how probable a model finds given translations.",
     "evaluate": "Score a run's test sets, or files of translations.",
     "plot": "Draw the curves of trainings, to be compared.",
+    "inspect": "Look into a trained model: its modules, and where it looks.",
     "export": "Convert a trained model for another engine.",
 }
 
@@ -40,6 +41,7 @@ _STAYS = {
     "score": "The same command begins anew.",
     "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
     "plot": "Nothing half-made is left; the same command begins anew.",
+    "inspect": "Nothing half-made is left; the same command begins anew.",
     "export": "Nothing half-made is left; the same command begins anew.",
 }
 """What is true after an interrupt."""

@@ -32,6 +32,9 @@ def reference() -> str:
         assert command is not None
         context = click.Context(command, parent=top, info_name=name, terminal_width=WIDTH)
         parts.append(_section(f"mt {name}", command.get_help(context)))
+        for inner, subcommand in getattr(command, "commands", {}).items():
+            below = click.Context(subcommand, parent=context, info_name=inner, terminal_width=WIDTH)
+            parts.append(_section(f"mt {name} {inner}", subcommand.get_help(below)))
     return "\n".join(parts)
 
 
