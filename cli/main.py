@@ -14,6 +14,7 @@ from typing import NoReturn
 import click
 
 from cli.codes import BROKEN_PIPE, INTERRUPTED
+from cli.together import leads
 from mt import __version__
 from mt.errors import EchoError, MtError
 
@@ -146,10 +147,10 @@ def _guarded(arguments: list[str]) -> int:
     except MtError as error:
         return _fail([str(error)], error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        _say(f"Interrupted. {_stays(arguments)}".strip())
+        _say_of_all(f"Interrupted. {_stays(arguments)}".strip())
         return INTERRUPTED
     except _Terminated as error:
-        _say(f"Terminated. {_stays(arguments)}".strip())
+        _say_of_all(f"Terminated. {_stays(arguments)}".strip())
         return int(error.code or 0)
     except BrokenPipeError:
         _close_stdout()
@@ -172,6 +173,12 @@ def _fail(sentences: Iterable[str], code: int = 2) -> int:
 def _say(text: str) -> None:
     if sys.stderr is not None:
         print(text, file=sys.stderr)
+
+
+def _say_of_all(text: str) -> None:
+    """Say once what happens to each of the processes that torchrun started."""
+    if leads():
+        _say(text)
 
 
 def _sentence(error: OSError) -> str:

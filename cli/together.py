@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     import torch
 
     from mt.training.distributed import Group
+
+
+def leads() -> bool:
+    """Whether this process speaks: one that was started alone, or the first of those that were started together."""
+    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from mt.errors import ConfigError, EchoError, RunError
+from mt.training.attempt import fresh
 
 _PATIENCE = timedelta(days=30)
 """How long a rank waits for one that prepares a corpus or validates; one that died is noticed at once."""
@@ -101,7 +102,13 @@ def joined(place: Place, device: torch.device) -> Iterator[Group]:
     if place.size == 1:
         yield ALONE
         return
-    group = Ranks(place, device)
+    try:
+        group = Ranks(place, device)
+    except RuntimeError as error:
+        raise RunError(
+            f'The {place.size} processes of this training cannot reach one another ({error}): see "When something goes '
+            'wrong" in docs/distributed.md.'
+        ) from error
     try:
         yield group
     except Exception as error:
@@ -114,7 +121,8 @@ class Ranks(Group):
 
     def __init__(self, place: Place, device: torch.device) -> None:
         self.rank, self.size = place.rank, place.size
-        self._store, _, _ = next(rendezvous("env://"))
+        store, _, _ = next(rendezvous("env://"))
+        self._store = fresh(store, self.rank, self.size)
         if device.type == "cuda":
             torch.cuda.set_device(device)
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"

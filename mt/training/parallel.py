@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -59,15 +60,21 @@ class _Objective(nn.Module):
         return loss.total, loss.nll, loss.tokens
 
 
+# Buffers are tables that grow with the lengths a rank has met: they are its own. Torch has renamed the option.
+_BUFFERS = next(
+    name
+    for name in ("forward_sync_buffers", "broadcast_buffers")
+    if name in signature(DistributedDataParallel).parameters
+)
+
+
 class Replicated(Layout[Model]):
     """Each rank has the whole model (torch's DistributedDataParallel)."""
 
     def __init__(self, model: Model, loss: LossOf) -> None:
         super().__init__(model, loss)
-        # Buffers are tables that grow with the lengths a rank has met: they are its own.
-        self._module = DistributedDataParallel(
-            _Objective(model, loss), broadcast_buffers=False, gradient_as_bucket_view=True
-        )
+        options: dict[str, Any] = {_BUFFERS: False, "gradient_as_bucket_view": True}
+        self._module = DistributedDataParallel(_Objective(model, loss), **options)
 
     def __call__(self, batch: Batch) -> Loss:
         self.committed = False
