@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mt.data.batching import Ids, by_length, collate, collate_source
+from mt.ensemble import decoding_of
 from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast import Decoding, for_decoding
+from mt.models.fast import Decoding
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions
@@ -151,7 +152,7 @@ class TorchEngine:
         """The fastest form of the model, made again where its weights have changed since."""
         weights = tuple((weight.data_ptr(), weight._version) for weight in self.model.parameters())
         if self._made is None or self._made[0] != (precision, weights):
-            self._made = (precision, weights), for_decoding(self.model, precision)
+            self._made = (precision, weights), decoding_of(self.model, precision)
         return self._made[1]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from mt.data.batching import Batch
 from mt.errors import RunError
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.fast import Decoding, for_decoding
 from mt.search.ensemble import EnsembleState, ensemble, log_mean
 from mt.text.tokenizer import Tokenizers
 
@@ -24,14 +27,30 @@ class Ensemble(nn.Module):
 
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> EnsembleState:
         """As `mt.seq2seq.Seq2Seq`."""
-        return EnsembleState(tuple(model.start(src, src_mask, attention) for model in self._typed()))
+        return _start([cast(Decoding, model) for model in self.models], src, src_mask, attention)
 
     def forward(self, batch: Batch) -> Tensor:
         """Log-probabilities (B, T, V) of each next target token."""
-        return log_mean(torch.stack([model(batch).float().log_softmax(-1) for model in self._typed()]))
+        return log_mean(torch.stack([model(batch).float().log_softmax(-1) for model in self.models]))
 
-    def _typed(self) -> list[EncoderDecoder]:
-        return [model for model in self.models if isinstance(model, EncoderDecoder)]
+
+class _Together:
+    """Forms of the models of an ensemble for decoding, which decide together."""
+
+    def __init__(self, members: Sequence[Decoding]) -> None:
+        self.step = ensemble([member.step for member in members])
+        self.start = partial(_start, members)
+
+
+def _start(members: Sequence[Decoding], src: Tensor, src_mask: Tensor, attention: bool = False) -> EnsembleState:
+    return EnsembleState(tuple(member.start(src, src_mask, attention) for member in members))
+
+
+def decoding_of(model: nn.Module, precision: str = "fp32") -> Decoding:
+    """The fastest form of a model, or of each model of an ensemble: see `mt.models.fast.for_decoding`."""
+    if isinstance(model, Ensemble):
+        return _Together([for_decoding(member, precision) for member in model.models])
+    return for_decoding(model, precision)
 
 
 def check_vocabularies(run: object, tokenizers: Tokenizers, other: object, others: Tokenizers) -> None:
