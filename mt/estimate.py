@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -87,12 +88,47 @@ def parameter_shapes(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> lis
 def activations(config: ModelConfig) -> int:
     """Numbers kept for the backward pass, a position on each side.
 
-    Counted with torch's saved-tensor hooks on models of several sizes and rounded: an encoder layer keeps about
-    11 D + F + H x length, a decoder layer 17 D + F + 2 H x length; the fused output layer keeps next to nothing.
+    Counted with torch's saved-tensor hooks on models of several sizes and rounded: see `KEPT`. The fused output layer
+    keeps next to nothing.
     """
-    encoder = 11 * config.dim + config.ffn_dim + config.heads * LENGTH
-    decoder = 17 * config.dim + config.ffn_dim + 2 * config.heads * LENGTH
-    return config.encoder.layers * encoder + config.decoder.layers * decoder
+    encoder = config.encoder.layers * KEPT.get(config.encoder.type, _recurrent_layer)(config)
+    decoder = config.decoder.layers * KEPT.get(f"{config.decoder.type} decoder", _recurrent_layer)(config)
+    return encoder + decoder + _recurrent_attention(config)
+
+
+def _transformer_layer(config: ModelConfig) -> int:
+    return 11 * config.dim + config.ffn_dim + config.heads * LENGTH
+
+
+def _decoder_layer(config: ModelConfig) -> int:
+    return 17 * config.dim + config.ffn_dim + 2 * config.heads * LENGTH
+
+
+def _recurrent_layer(config: ModelConfig) -> int:
+    return 20 * config.dim
+
+
+def _recurrent_attention(config: ModelConfig) -> int:
+    """Additive scores keep a vector for each pair of positions, windows the keys and values in each of them."""
+    decoder = config.decoder
+    if decoder.attention is None:
+        return 0
+    compared = 2 * (2 * decoder.window_size + 1) if decoder.window != "global" else 0
+    added = LENGTH if decoder.attention in ("additive", "concat") else 0
+    return (10 + max(compared, added)) * config.dim
+
+
+KEPT: dict[str, Callable[[ModelConfig], int]] = {
+    "transformer": _transformer_layer,
+    "none": lambda _: 0,
+    "decomposable": lambda config: 6 * config.dim + 2 * config.ffn_dim,
+    "intra_attention": lambda config: _recurrent_layer(config) + 5 * LENGTH * config.dim // 4,
+    "transformer decoder": _decoder_layer,
+    "ssru decoder": _decoder_layer,
+    "language_model decoder": lambda config: 2 * (_transformer_layer(config) + config.heads * LENGTH),
+    "intra_attention decoder": lambda config: _recurrent_layer(config) + 5 * LENGTH * config.dim // 4,
+}
+"""What a layer keeps, a position; every other one is an LSTM or a GRU."""
 
 
 def _prepared(recipe: Recipe) -> Store | None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
-from mt.estimate import Estimate, estimate, parameter_shapes
+from mt.estimate import LENGTH, Estimate, activations, estimate, parameter_shapes
 from mt.events import finish
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.prepare import prepare
 from mt.recipe import load_recipe
+from tests.models.laws import CONFIGS, PAD, VOCAB, build, changed, random_batch
 from tests.tiny import write_task
+
+every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 
 
 @pytest.mark.parametrize("tie", ["none", "output", "src_tgt", "all"])
@@ -20,6 +26,32 @@ def test_parameters_are_those_of_the_model(tie: str) -> None:
     config = ModelConfig(encoder=encoder, decoder=decoder, dim=8, ffn_dim=16, heads=2, tie=tie)
     model = config.build(11, 11, 3)
     assert parameter_shapes(config, 11, 11) == [parameter.shape for parameter in model.parameters()]
+
+
+@every_config
+def test_each_architecture_is_counted_right(config: ModelConfig) -> None:
+    shapes = [parameter.shape for parameter in build(config).parameters()]
+    assert parameter_shapes(config, VOCAB, VOCAB) == shapes
+
+
+@every_config
+def test_what_is_kept_for_the_backward_pass_is_roughly_right(config: ModelConfig) -> None:
+    """By torch's saved-tensor hooks, at a width at which constants do not count."""
+    layers = {stack: replace(getattr(config, stack), layers=2) for stack in ("encoder", "decoder")}
+    config = changed(config, **layers, dim=64, ffn_dim=128, heads=4, dropout=0.3)
+    model, kept = config.build(VOCAB, VOCAB, PAD), dict[int, int]()
+    own = {parameter.data_ptr() for parameter in model.parameters()}
+
+    def pack(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in own:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes() // 4
+        return tensor
+
+    batch = random_batch([(LENGTH - 1, LENGTH - 1)] * 4)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        hidden = model.hidden(batch)
+    assert hidden.requires_grad
+    assert 0.5 < activations(config) / (sum(kept.values()) / (4 * LENGTH)) < 2
 
 
 @pytest.mark.parametrize(
