@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -38,6 +38,8 @@ class Tool:
 
 
 OURS = Tool("benchmarks.peers.ours")
+PRODUCTS = Tool("benchmarks.peers.products")
+SHAPES = {"tiny": Shape(), "base": Shape(layers=6, dim=512, ffn_dim=2048, heads=8, dropout=0.1)}
 PEERS = {
     "opennmt": Tool(
         "benchmarks.peers.opennmt",
@@ -47,6 +49,7 @@ PEERS = {
             ("--no-deps", "OpenNMT-py==3.5.1"),  # it asks for an older torch, and runs with this one
         ),
     ),
+    "eole": Tool("benchmarks.peers.eole", ((TORCH, "eole==0.6.4", "aiohttp"),)),
     "marian": Tool("benchmarks.peers.marian", ((TORCH, "transformers==5.24.0"),)),
 }
 
@@ -138,10 +141,13 @@ def make_batches(src: Path, tgt: Path, folder: Path, vocab_size: int, budget: in
         ]
 
 
-def report(ours: Sequence[Turn], peers: dict[str, list[Turn]]) -> None:
+def report(ours: Sequence[Turn], products: Sequence[Turn], peers: dict[str, list[Turn]]) -> None:
     """Print speed, ratios and memory."""
     speed = statistics.median(turn.speed for turn in ours)
     print(f"{'ours':10} {speed:8.0f} target tokens/s, peak {ours[-1].peak_bytes / 2**30:.2f} GiB")
+    shares = [mine.speed / bare.speed for mine, bare in zip(ours, products, strict=True)]
+    spread = f"{min(shares):.0%} to {max(shares):.0%}"
+    print(f"  the time of its bare matrix products: {statistics.median(shares):.0%} of its own ({spread})")
     for name, turns in peers.items():
         ratios = [mine.speed / other.speed for mine, other in zip(ours, turns, strict=True)]
         memory = ours[-1].peak_bytes / turns[-1].peak_bytes
@@ -157,24 +163,30 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--tgt", type=Path, required=True, help="target text")
     parser.add_argument("--cache", type=Path, required=True, help="folder for the peers' environments and the batches")
     parser.add_argument("--peers", default=",".join(PEERS), help="some of %(default)s")
+    parser.add_argument("--shape", default="tiny", choices=tuple(SHAPES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=20, help="of each tool in each round")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="rows x longest side")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of ours and marian")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of ours, eole and marian")
     return parser.parse_args()
 
 
 def main() -> None:
     """Measure and print."""
     options = parse()
-    shape = Shape(threads=options.threads, precision=options.precision)
+    shape = replace(SHAPES[options.shape], threads=options.threads, precision=options.precision)
     batches = make_batches(
-        options.src, options.tgt, options.cache / "prepared", shape.vocab_size, options.batch_tokens, 60
+        options.src,
+        options.tgt,
+        options.cache / "prepared",
+        shape.vocab_size,
+        options.batch_tokens,
+        min(60, 1 + options.rounds * options.updates),
     )
     task = options.cache / "task.npz"
     write_task(task, shape, batches)
-    tools = {"ours": OURS} | {name: PEERS[name] for name in options.peers.split(",") if name}
+    tools = {"ours": OURS, "products": PRODUCTS} | {name: PEERS[name] for name in options.peers.split(",") if name}
     workers = [
         Worker(name, environment(options.cache / name, tool), tool.module, task, options.threads)
         for name, tool in tools.items()
@@ -186,7 +198,7 @@ def main() -> None:
             print(f"round {number + 1}: {worker.name} {turns[worker.name][-1].speed:.0f}", file=sys.stderr)
     for worker in workers:
         worker.close()
-    report(turns.pop("ours"), turns)
+    report(turns.pop("ours"), turns.pop("products"), turns)
 
 
 if __name__ == "__main__":

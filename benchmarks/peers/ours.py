@@ -14,6 +14,7 @@ from benchmarks.peers.protocol import PAD, Shape, Task, serve
 from mt.data.batching import Batch
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
+from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import Checkpoints
 from mt.training.config import OptimizerConfig, ScheduleConfig, TrainConfig
 from mt.training.events import StepDone
@@ -97,6 +98,7 @@ def build_trainer(shape: Shape, data: Queue) -> Trainer:
 
 def make(task: Task) -> Callable[[Sequence[int]], None]:
     """A function that trains an update on each batch it is given the number of."""
+    keep_freed_memory()
     torch.set_num_threads(task.shape.threads)
     torch.manual_seed(1)
     data = Queue([to_batch(torch.from_numpy(batch.src), torch.from_numpy(batch.tgt)) for batch in task.batches])
