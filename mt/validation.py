@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch.autograd.graph import increment_version
 
 from mt.data.batching import Batch
 from mt.data.store import Store
@@ -66,6 +67,8 @@ class Validation:
     def __call__(self, update: int) -> Generator[Event, None, dict[str, float]]:
         """The scores at `update`: loss in nats a target token, without smoothing; scores of the translations."""
         yield Progress("validating", 0, len(self.sources))
+        for weight in self.translator.model.parameters():
+            increment_version(weight)  # fused optimisers do not, and the engine keeps a form of the model by it
         with torch.inference_mode():
             loss = self._loss()
         texts = yield from self._translations()

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -311,6 +312,20 @@ class TestValidation:
         assert report.state.scores["chrf"] > 0
         for metric in ("bleu", "chrf"):
             assert report.state.scores[metric] == pytest.approx(score(kept, references, metric).value, abs=1e-6)
+
+    def test_translates_with_the_weights_of_its_own_update(self, task: Path, tmp_path: Path) -> None:
+        """Fault 103's kind: not with a form of the model that was made for the validation before."""
+        settings = ["train.max_steps=40", "train.lr=0.02", "train.valid_every=20", "train.keep_last=2"]
+        recipe = recipe_of(task, str(tmp_path / "run"), *settings, "train.save_every=20", "model.dropout=0")
+        run_to_the_end(recipe)
+        assert recipe.data.valid is not None
+        sources = list(read_lines(recipe.data.valid.src))
+        kept = []
+        for update in (20, 40):
+            kept.append(list(read_lines(recipe.model_dir / "validations" / f"step-{update:08d}.de")))
+            model = load(recipe.model_dir, f"step-{update:08d}", decode=replace(recipe.decode, beam_size=1))
+            assert [found.text for found in model.translate(sources)] == kept[-1]
+        assert kept[0] != kept[1]
 
     def test_says_how_far_it_is(self, task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("mt.validation.WINDOW", 4)
