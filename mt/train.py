@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 import torch
@@ -33,7 +34,7 @@ from mt.training.distributed import ALONE, Group
 from mt.training.ema import Ema
 from mt.training.events import Stopped
 from mt.training.final import DESCRIPTION, write_final
-from mt.training.initial import initialise
+from mt.training.initial import find_weights, initialise
 from mt.training.log import EventLog
 from mt.training.loop import Trainer
 from mt.training.memory import PairTooLargeError
@@ -109,6 +110,7 @@ def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Genera
     """Train, and do all that is done once: only rank 0 writes in the run folder."""
     with locked(recipe.model_dir):
         if overwrite:
+            _initial_weights(recipe, store)  # found wanting before anything is deleted
             clear(recipe.model_dir)
         yield from _check_run(recipe)
         trainer = yield from begin()
@@ -243,11 +245,18 @@ def _begin(recipe: Recipe, store: Store, trainer: Trainer) -> Generator[Event, N
             yield Notice(changed)
         trainer.state = replace(state, ranks=trainer.group.size)
         yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
-    elif recipe.train.init_from is not None:
+    elif (source := _initial_weights(recipe, store)) is not None:
         model = trainer.updater.model
-        file = initialise(model, recipe.train.init_from, store.tokenizers.fingerprint)
+        initialise(model, source)
         trainer.ema = None if trainer.ema is None else Ema(model, trainer.ema.decay)
-        yield Notice(f"Beginning with the weights of {file}.")
+        yield Notice(f"Beginning with the weights of {source}.")
+
+
+def _initial_weights(recipe: Recipe, store: Store) -> Path | None:
+    """The file of the weights that a new training begins with, where the recipe names a run."""
+    if (run := recipe.train.init_from) is None:
+        return None
+    return find_weights(run, recipe.model_dir, store.tokenizers.fingerprint)
 
 
 def _named(work: Generator[Event, None, Stopped], store: Store) -> Generator[Event, None, Stopped]:

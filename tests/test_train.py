@@ -572,6 +572,17 @@ class TestInitialWeights:
         ):
             finish(train(recipe))
 
+    def test_are_looked_for_before_a_run_is_overwritten(self, task: Path, tmp_path: Path) -> None:
+        """Fault 60."""
+        recipe = recipe_of(task, str(tmp_path / "run"))
+        run_to_the_end(recipe)
+        kept = contents(recipe.model_dir)
+        for wrong, told in (("run", "is the run folder of the new training itself"), ("nowhere", "is not the run")):
+            again = recipe_of(task, str(tmp_path / "run"), f"train.init_from={tmp_path / wrong}")
+            with pytest.raises(RunError, match=told):
+                finish(train(again, overwrite=True))
+        assert contents(recipe.model_dir) == kept
+
     def test_need_a_run(self, task: Path, tmp_path: Path) -> None:
         with pytest.raises(RunError, match=r"train\.init_from: .*nowhere is not the run folder of a training"):
             finish(train(recipe_of(task, str(tmp_path / "run"), f"train.init_from={tmp_path / 'nowhere'}")))

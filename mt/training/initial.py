@@ -16,14 +16,18 @@ from mt.training.weights import read_tensors
 KEY = "train.init_from"
 
 
-def initialise(model: nn.Module, run: Path, fingerprint: str) -> Path:
-    """Copy the weights of `run` into `model`; return their file: the final model, else the best or last checkpoint.
+def find_weights(run: Path, model_dir: Path, fingerprint: str) -> Path:
+    """The file of the weights of `run`: its final model, else its best or last checkpoint.
 
-    `fingerprint` is that of the tokenizers of the corpus that will be trained on.
+    Args:
+        model_dir: run folder of the new training.
+        fingerprint: that of the tokenizers of the corpus that will be trained on.
 
     Raises:
-        RunError: there is no such run, it has another vocabulary or a model of other shapes, or it is damaged.
+        RunError: there is no such run, it is the new one, it has another vocabulary, or it is damaged.
     """
+    if run.resolve() == model_dir.resolve():
+        raise RunError(f"{KEY}: {run} is the run folder of the new training itself (model_dir): name another run.")
     if not (run / "tokenizer").is_dir():
         raise RunError(f"{KEY}: {run} is not the run folder of a training: there is no tokenizer in it.")
     other = Tokenizers.load(run / "tokenizer").fingerprint
@@ -32,12 +36,19 @@ def initialise(model: nn.Module, run: Path, fingerprint: str) -> Path:
             f"{KEY}: {run} has another vocabulary ({other[:12]}) than the prepared corpus ({fingerprint[:12]}), and "
             f"its embeddings mean other pieces: set tokenizer.reuse to {run} and prepare again."
         )
-    file = _weights_of(run)
+    return _weights_of(run)
+
+
+def initialise(model: nn.Module, file: Path) -> None:
+    """Copy the weights of `file`, found by `find_weights`, into `model`.
+
+    Raises:
+        RunError: its model has other shapes.
+    """
     weights = read_tensors(file)
     if found := difference(weights, model.state_dict()):
-        raise RunError(f"{KEY}: {file} does not fit the recipe's model ({found}): take over the model block of {run}.")
+        raise RunError(f"{KEY}: {file} does not fit the recipe's model ({found}): take over that run's model block.")
     put_weights(model, weights)
-    return file
 
 
 def _weights_of(run: Path) -> Path:

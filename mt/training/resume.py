@@ -38,6 +38,8 @@ RULES = {
     "train.max_epochs": END,
     "train.max_time": END,
     "train.patience": END,
+    "train.max_skipped": END,
+    "train.on_nan": END,
     # The place in a half-done epoch is a number of batches of this size.
     "train.batch_tokens": FIXED,
     "train.metric": FIXED,

@@ -70,6 +70,9 @@ def test_a_new_learning_rate_is_told_with_both_values() -> None:
         ("seed", 2, "seed: 1 -> 2"),
         ("train.batch_tokens", 2048, "train.batch_tokens: 4096 -> 2048"),
         ("data.dedup", True, "data.dedup: null -> true"),
+        ("train.ema", 0.999, "train.ema: null -> 0.999"),
+        ("train.init_from", "runs/other", "train.init_from: null -> runs/other"),
+        ("train.metric", "bleu", "train.metric: null -> bleu"),
     ],
 )
 @pytest.mark.parametrize("finished", [False, True])
