@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from mt.nn.dropout import _AddMasked, _scaled_mask, add_dropout, dropout
+from mt.nn.dropout import _AddMasked, _mask, add_dropout, dropout
 
 every_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
 SIZE = 300_001  # odd: the last 64-bit draw is not used whole
@@ -39,7 +39,7 @@ def test_any_type_and_any_shape(dtype: torch.dtype) -> None:
 def test_each_byte_of_a_draw_is_random() -> None:
     """No place of the eight that share a draw is zeroed more often than another, or together with its neighbour."""
     torch.manual_seed(0)
-    kept = (_scaled_mask(torch.empty(200_000, 8), 0.5) != 0).double()
+    kept = _mask(torch.empty(200_000, 8), 0.5)[0].double()
     assert kept.mean(0).tolist() == pytest.approx([0.5] * 8, abs=5 * 0.5 / 200_000**0.5)
     assert kept.T.corrcoef().triu(1).abs().max() < 5 / 200_000**0.5
 
@@ -74,13 +74,13 @@ def test_masks_differ_between_calls_and_repeat_with_the_seed() -> None:
 def test_adding_has_the_gradients_of_its_formula() -> None:
     torch.manual_seed(0)
     residual, x = (torch.randn(3, 5, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    mask = _scaled_mask(x, 0.4)
+    mask, scale = _mask(x, 0.4)
 
     def added(residual: Tensor, x: Tensor) -> Tensor:
-        out: Tensor = _AddMasked.apply(residual, x, mask)  # type: ignore[no-untyped-call]
+        out: Tensor = _AddMasked.apply(residual, x, mask, scale)  # type: ignore[no-untyped-call]
         return out
 
-    torch.testing.assert_close(added(residual, x), residual + x * mask)
+    torch.testing.assert_close(added(residual, x), residual + scale * x * mask)
     assert torch.autograd.gradcheck(added, (residual, x))
 
 
@@ -98,6 +98,14 @@ def test_adding_mixed_types(residual_dtype: torch.dtype, dtype: torch.dtype) -> 
     assert x.grad is not None
     assert (residual.grad.dtype, x.grad.dtype) == (residual_dtype, dtype)
     assert torch.equal(x.grad.float(), out.detach().float() - 1)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.3])
+def test_the_scale_is_not_rounded_to_bfloat16(p: float) -> None:
+    """In bfloat16 1 / 0.9 is 0.3 % less: every layer would add so much less in training than it does later."""
+    x, residual = torch.ones(256, dtype=torch.bfloat16, requires_grad=True), torch.zeros(256)
+    kept = add_dropout(residual, x, p, training=True).unique()
+    assert kept.tolist() == [0.0, pytest.approx(256 / (256 - round(256 * p)), rel=1e-6)]
 
 
 def test_what_is_not_contiguous() -> None:
