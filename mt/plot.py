@@ -1,52 +1,24 @@
-"""Plot: the logs of run folders -> one picture that compares them, as SVG or PNG.
-
-The same logs give the same bytes: no date, no name drawn by chance, no setting of the person's.
-"""
+"""Plot: the logs of run folders -> one picture that compares them, as SVG or PNG."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mt.curves import AXES, NATS, QUANTITIES, Axis, Quantity, RunLog, read_runs
-from mt.errors import ConfigError, MissingExtraError
 from mt.events import Event, Notice
-from mt.text.files import write_aside
+from mt.pictures import COLOURS, DASHES, FONT, drawing, format_of, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-FORMATS: dict[str, dict[str, None]] = {"svg": {"Date": None}, "png": {"Software": None}}
-"""Suffix of a picture -> what is kept out of it."""
-# Okabe and Ito 2008: told apart by people of any colour vision. Black is for text, and yellow too light for a line.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-DASHES = ("-", (0, (6, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1.5, 1.5)), (0, (10, 2)))
-FONT = 9.5
-"""Points."""
 GAP = 0.6
 """Between entries of the legend, of the font's size."""
-STYLE: dict[str, Any] = {
-    "svg.hashsalt": "mt",
-    "font.size": FONT,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": "#666666",
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "figure.constrained_layout.h_pad": 0.12,
-    "figure.constrained_layout.w_pad": 0.12,
-    "grid.color": "#e4e4e4",
-    "legend.frameon": False,
-    "savefig.dpi": 120,
-}
 MARKED = 40
 """Validations up to which each is marked."""
 DETAILED = 8
@@ -67,30 +39,14 @@ def plot(runs: Sequence[Path], output: Path | None = None, along: str = "updates
         RunError: a folder holds no training.
     """
     target = output or (runs[0] if len(runs) == 1 else Path()) / "plot.svg"
-    style = target.suffix.lower().removeprefix(".")
-    if style not in FORMATS:
-        raise ConfigError(f"'{target}' does not say what to draw: its name must end in .svg or .png.")
+    format_of(target)
     logs = read_runs(runs)
     for log in logs:
         if not log.of("validated"):
             yield Notice(f"{log.name} has not been validated yet: it has no curves of validations.")
-    with _style(), write_aside(target) as file:
-        figure = draw(logs, AXES[along].fitted(logs))
-        figure.savefig(file, format=style, metadata=FORMATS[style])
+    with drawing("Drawing curves"):
+        save(draw(logs, AXES[along].fitted(logs)), target)
     return target
-
-
-@contextmanager
-def _style() -> Iterator[None]:
-    """Draw by nothing but what this file says."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise MissingExtraError("Drawing curves", "plots") from None
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
 
 
 def draw(logs: Sequence[RunLog], axis: Axis) -> Figure:

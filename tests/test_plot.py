@@ -12,7 +12,8 @@ import pytest
 from mt.curves import AXES, RunLog
 from mt.errors import ConfigError, MissingExtraError, RunError
 from mt.events import Event, Notice, finish
-from mt.plot import COLOURS, DASHES, draw, plot
+from mt.pictures import COLOURS, DASHES
+from mt.plot import draw, plot
 from tests.test_curves import trained, validated, write_log
 
 

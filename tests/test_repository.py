@@ -23,7 +23,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mt.translate", "mt.score", "mt.prepare", "mt.fetch", "mt.estimate", "mt.plot", "mt.inspection"),
     ("mt.workers",),
     ("mt.translator", "mt.checks", "mt.reference", "mt.curves", "mt.heat_map"),
-    ("mt.window", "mt.shards", "mt.given"),
+    ("mt.window", "mt.shards", "mt.given", "mt.pictures"),
     ("mt.recipe", "mt.training", "mt.corpora", "mt.interop", "mt.engine", "mt.lines"),
     ("mt.ensemble",),
     ("mt.models", "mt.search", "mt.objectives", "mt.scoring"),
