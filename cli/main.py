@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from cli.codes import BROKEN_PIPE, INTERRUPTED
-from cli.together import leads
+from cli.together import leads, several
 from mt import __version__
 from mt.errors import EchoError, MtError
 
@@ -47,6 +47,9 @@ _STAYS = {
 }
 """What is true after an interrupt."""
 
+_TOGETHER = ("run", "train", "translate")
+"""Commands that several processes can share."""
+
 
 class _Terminated(SystemExit):
     """SIGTERM or SIGHUP; like Ctrl-C it unwinds, so that nothing half-written is left, and then ends the process."""
@@ -71,7 +74,8 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mt-toolkit")
-def mt() -> None:
+@click.pass_context
+def mt(ctx: click.Context) -> None:
     """Machine translation from raw text to an evaluated model.
 
     A recipe, one YAML file, says all of an experiment: text, subwords, model, training, decoding and scores. Begin with
@@ -82,6 +86,10 @@ def mt() -> None:
     Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed, 2
     something to mend (one sentence says what), 130 interrupted, 143 terminated.
     """
+    if several() and ctx.invoked_subcommand not in _TOGETHER:
+        if not leads():
+            raise EchoError
+        raise click.UsageError(f"{ctx.invoked_subcommand} is work for one process: call it without torchrun", ctx)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

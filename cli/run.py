@@ -10,8 +10,10 @@ import click
 from cli import options
 from cli.codes import MISSED
 from cli.draw import draw
+from cli.together import together
 from cli.training import stoppable, training_lines
 from mt.errors import plural
+from mt.events import finish
 
 if TYPE_CHECKING:
     from mt.pipeline import RunReport
@@ -42,6 +44,7 @@ def run(
     Examples:
         mt run quickstart
         mt run recipe.yaml -o seed=2 -o model_dir=runs/seed2
+        torchrun --nproc-per-node 4 -m mt run recipe.yaml
     """
     from mt.recipe import load_recipe
 
@@ -51,11 +54,14 @@ def run(
 
         show(loaded)
         return 0
-    from mt.device import pick_device
     from mt.pipeline import run as run_pipeline
+    from mt.pipeline import take_part
 
-    with stoppable() as signals:
-        work = run_pipeline(loaded, draw(pick_device(device, threads)), workers, signals.request, check_expect)
+    with stoppable() as signals, together(device, threads) as (group, chosen):
+        if not group.leads:
+            trained = finish(take_part(loaded, chosen, signals.request, group))
+            return 0 if trained.finished and not signals.request.asked else signals.exit_code
+        work = run_pipeline(loaded, chosen, workers, signals.request, check_expect, group)
         report = draw(work, training_lines())
     for text in _lines(report):
         click.echo(text)

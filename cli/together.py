@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from mt.training.distributed import Group
 
 
+def several() -> bool:
+    """Whether torchrun, or the like, started this process together with others."""
+    return os.environ.get("WORLD_SIZE", "1") != "1"
+
+
 def leads() -> bool:
     """Whether this process speaks: one that was started alone, or the first of those that were started together."""
-    return "WORLD_SIZE" not in os.environ or os.environ.get("RANK", "0") == "0"
+    return not several() or os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

@@ -32,6 +32,7 @@ def train(
         mt train recipe.yaml
         mt train recipe.yaml -o train.lr=3e-4 --device cuda:0
         mt train wmt14-en-de-base --dry-run
+        torchrun --nproc-per-node 4 -m mt train recipe.yaml
     """
     from mt.recipe import load_recipe
 

@@ -18,6 +18,7 @@ from mt.recipe import Recipe
 from mt.scoring.report import Evaluation
 from mt.text.files import read_lines
 from mt.train import TrainReport, train
+from mt.training.distributed import ALONE, Group
 from mt.training.stop import StopRequest
 from mt.translate import translations_file
 
@@ -51,6 +52,7 @@ def run(
     workers: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     check_expect: bool = False,
+    group: Group = ALONE,
 ) -> Generator[Event, None, RunReport]:
     """All stages of `recipe`; what is up to date is not done again, and a notice says so.
 
@@ -59,6 +61,7 @@ def run(
         workers: processes that prepare the corpus.
         should_stop: asked after each update; True saves a checkpoint and ends.
         check_expect: compare the scores with those that `evaluate.expect` promises.
+        group: the processes that train together: rank 0 calls this, the others `take_part`.
 
     Raises:
         MtError: of the stage that met it; what the stages before have made stays.
@@ -67,12 +70,22 @@ def run(
     yield from _fetch(recipe)
     check_files(recipe)
     prepared = yield from prepare(recipe, workers=workers)
-    trained = yield from train(recipe, device, should_stop)
+    group.wait()
+    trained = yield from train(recipe, device, should_stop, group=group)
     stopped = isinstance(should_stop, StopRequest) and should_stop.asked  # as training ended anyway
     if not trained.finished or stopped or not recipe.data.test:
         return RunReport(prepared, trained)
     evaluation = yield from evaluate_run(recipe, device, check=check_expect)
     return RunReport(prepared, trained, evaluation, _samples(recipe))
+
+
+def take_part(
+    recipe: Recipe, device: torch.device | str, should_stop: Callable[[], bool], group: Group
+) -> Generator[Event, None, TrainReport]:
+    """Do what the ranks that do not lead have to do in `run`: wait for the prepared corpus, and train."""
+    check_recipe(recipe, "run")
+    group.wait()
+    return (yield from train(recipe, device, should_stop, group=group))
 
 
 def _fetch(recipe: Recipe) -> Generator[Event, None, None]:

@@ -73,3 +73,16 @@ def test_threads_are_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.set_num_threads", asked.append)
     finish(pick_device("cpu", 3))
     assert asked == [3]
+
+
+@pytest.mark.usefixtures("two_cudas")
+def test_each_of_several_processes_has_a_device_of_its_own() -> None:
+    for number in (0, 1):
+        assert finish(pick_device("auto", process=number)) == torch.device("cuda", number)
+    for name, number in (("auto", 2), ("cuda:1", 1)):
+        with pytest.raises(ConfigError) as error:
+            finish(pick_device(name, process=number))
+        assert str(error.value) == (
+            f"--device {name}: process {number} of this machine needs a CUDA device of its own, and there are 2; use "
+            "--device cuda, and as many processes as devices."
+        )

@@ -82,3 +82,13 @@ def test_an_error_is_said_once(task: Path) -> None:
     assert said.count(f"Error: {task / 'begun'} holds a training begun with another recipe (model.dim: 16 -> 32") == 1
     assert said.count("Traceback (most recent call last)") == 1
     assert "Terminated" not in said
+
+
+def test_mt_run_prepares_and_evaluates_once(tmp_path: Path) -> None:
+    recipe = write_task(tmp_path)
+    done = torchrun(*RENDEZVOUS["c10d"], "-m", "mt", "run", str(recipe), "--device", "cpu", "-o", "train.max_steps=4")
+    told, said = done.communicate(timeout=300)
+    assert done.returncode == 0, said
+    assert told.count("10 held-out samples") == 1
+    assert said.count("learning a word vocabulary") == 1
+    assert (tmp_path / "run" / "scores.json").is_file()
