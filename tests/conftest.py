@@ -20,3 +20,19 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"{SHARED_DATA} is absent: the published corpora are not part of the project.")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny task that is prepared, and of one with BPE-dropout; see `tests.trainings`."""
+    from mt.events import finish
+    from mt.prepare import prepare
+    from mt.recipe import load_recipe
+    from tests.tiny import write_task
+    from tests.trainings import BPE
+
+    folder = tmp_path_factory.mktemp("task")
+    recipe = write_task(folder)
+    finish(prepare(load_recipe(recipe, [f"data.dir={folder / 'words'}"]), workers=1))
+    finish(prepare(load_recipe(recipe, [f"data.dir={folder / 'bpe'}", *BPE]), workers=1))
+    return folder
