@@ -39,6 +39,7 @@ from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig
 from mt.text.files import Block, sha256_of
 from mt.text.tokenizer import Tokenizers
+from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import Checkpoints
 from mt.training.final import final_weights
 from mt.training.snapshot import load_weights
@@ -195,6 +196,7 @@ def load(
             of `others` has another vocabulary.
         ConfigError: no such device; DataError: damaged tokenizer.
     """
+    keep_freed_memory()
     folders = [Path(folder).expanduser() for folder in (run, *others)]
     recipe = load_run_recipe(folders[0])
     place = finish(pick_device(device)) if isinstance(device, str) else device
