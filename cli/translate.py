@@ -142,6 +142,8 @@ def translate(
         answering: AbstractContextManager[Answering] = _exported(run, checkpoint, decode, device, threads, workers)
     else:
         answering = _translator([run, *others], checkpoint, decode, device, threads, workers)
+    if source is None and sys.stdin.isatty():
+        click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
     with answering as translator:
         draw(work(translator), bars=target is not None or not sys.stdout.isatty())
 

@@ -183,6 +183,27 @@ def test_lines_before_one_that_is_not_utf8_are_translated(good: int) -> None:
     assert out.getvalue() == b"a\n" * good
 
 
+def test_the_answers_before_a_bad_line_of_json_come_out() -> None:
+    out = io.BytesIO()
+    data = io.BytesIO(b'{"text": "a", "id": 1}\n{"txt": "b"}\n{"text": "c"}\n')
+    with pytest.raises(DataError) as raised:
+        finish(translate_stream(copier(), data, out, Style("jsonl", "jsonl")))
+    assert str(raised.value) == (
+        'standard input, line 2: there is no "text" in the JSON object; it is the line to translate.'
+    )
+    [line] = out.getvalue().splitlines()
+    assert json.loads(line)["id"] == 1
+
+
+def test_interactively_each_line_is_translated_by_itself() -> None:
+    """Fault 89: also where several have come already."""
+    translator = copier()
+    out = io.BytesIO()
+    finish(translate_stream(translator, io.BytesIO(b"a b\nc\nd\n"), out, interactive=True))
+    assert out.getvalue() == b"a b\nc\nd\n"
+    assert copied(translator).rows == [1, 1, 1]
+
+
 def test_compressed_input(tmp_path: Path) -> None:
     (tmp_path / "in.gz").write_bytes(gzip.compress(b"a\n") + gzip.compress(b"b\n"))
     finish(translate_stream(copier(), tmp_path / "in.gz", tmp_path / "out"))

@@ -40,6 +40,13 @@ def test_answers_come_in_order_and_a_dead_worker_is_a_sentence(tmp_path: Path) -
     assert not any(process.is_alive() for process in workers._processes)
 
 
+def test_what_hinders_a_worker_from_loading_is_raised_here(tmp_path: Path) -> None:
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    with pytest.raises(RunError) as raised:
+        Workers(Loading(tmp_path, "best", DECODE), 1, 1)
+    assert str(raised.value) == f"{tmp_path} has no checkpoint 'best'; there are: none."
+
+
 def test_only_few_blocks_are_read_ahead(tmp_path: Path) -> None:
     """Fault 88."""
     run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
