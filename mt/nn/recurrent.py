@@ -121,7 +121,7 @@ class RecurrentLayer(Recurrence):
         return out, tuple(part.squeeze(0) for part in final)
 
     def _torch_state(self, state: LayerState) -> Any:
-        typed = tuple(part.to(self.weights[1].dtype) for part in state)
+        typed = tuple(part.to(self.weights[1].dtype).contiguous() for part in state)  # CUDA's kernels ask for it
         return typed if self.cell.parts == 2 else typed[0]
 
     def _keeping(self, weight: Tensor) -> Tensor:

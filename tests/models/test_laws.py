@@ -311,6 +311,7 @@ def test_it_learns_eight_pairs_by_heart(config: ModelConfig) -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+@pytest.mark.filterwarnings("ignore:RNN module weights are not part of single contiguous chunk")
 @every_config
 def test_a_cuda_device_gives_what_the_cpu_gives(config: ModelConfig) -> None:
     """Logits, steps after a select, loss and gradients, with one source row that is all padding (fault 64)."""
