@@ -81,7 +81,13 @@ def copied(translator: Translator) -> Copy:
 
 
 TINY = ModelConfig(
-    encoder=EncoderConfig(layers=2), decoder=DecoderConfig(layers=2), dim=16, ffn_dim=32, heads=2, dropout=0.5, tie="none"
+    encoder=EncoderConfig(layers=2),
+    decoder=DecoderConfig(layers=2),
+    dim=16,
+    ffn_dim=32,
+    heads=2,
+    dropout=0.5,
+    tie="none",
 )
 
 
