@@ -60,7 +60,13 @@ class Turn:
 
     tokens: int
     seconds: float
+    processor_seconds: float
+    """Of all threads."""
     peak_bytes: int
+
+    def by(self, clock: str) -> Turn:
+        """This turn, with `seconds` of the clock `wall` or `processor`."""
+        return self if clock == "wall" else replace(self, seconds=self.processor_seconds)
 
     @property
     def speed(self) -> float:
@@ -168,6 +174,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--updates", type=int, default=20, help="of each tool in each round")
     parser.add_argument("--batch-tokens", type=int, default=4096, help="rows x longest side")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--clock",
+        default="wall",
+        choices=("wall", "processor"),
+        help="what seconds are; on a busy machine compare the processor time of one thread",
+    )
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of ours, eole and marian")
     return parser.parse_args()
 
@@ -194,7 +206,7 @@ def main() -> None:
     turns: dict[str, list[Turn]] = {name: [] for name in tools}
     for number in range(options.rounds):
         for worker in workers:
-            turns[worker.name].append(worker.turn(options.updates))
+            turns[worker.name].append(worker.turn(options.updates).by(options.clock))
             print(f"round {number + 1}: {worker.name} {turns[worker.name][-1].speed:.0f}", file=sys.stderr)
     for worker in workers:
         worker.close()

@@ -97,10 +97,11 @@ def serve(make: Callable[[Task], Callable[[Sequence[int]], None]]) -> None:
     print(json.dumps({"ready": True}), file=answers, flush=True)
     for line in sys.stdin:
         numbers = list(cycle(len(task.batches), done, int(line)))
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         train(numbers)
-        seconds = time.perf_counter() - start
+        seconds, processor = time.perf_counter() - start, time.process_time() - used
         done += len(numbers)
         tokens = sum(task.batches[number].tokens for number in numbers)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        print(json.dumps({"tokens": tokens, "seconds": seconds, "peak_bytes": peak}), file=answers, flush=True)
+        answer = {"tokens": tokens, "seconds": seconds, "processor_seconds": processor, "peak_bytes": peak}
+        print(json.dumps(answer), file=answers, flush=True)
