@@ -125,8 +125,8 @@ class FastTransformer:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         rows, source = len(tokens), state.source
         past = state.past.with_room().grown()
-        mask = F.pad(past.mask, (0, max(WIDE - past.used, 0)), value=NEVER)[:, None]
-        x = self._embed(F.pad(tokens, (0, rounded(rows) - rows)), state.position)
+        mask = _padded(past.mask, WIDE - past.used, NEVER)[:, None]
+        x = self._embed(_padded(tokens, rounded(rows) - rows, 0), state.position)
         attention = state.attention
         for number, layer in enumerate(self.decoder):
             x = layer.attend_to_past(x, past, number, mask)
@@ -141,3 +141,8 @@ class FastTransformer:
         """Vectors (N, D) of `tokens` (N,), all at `position`."""
         out: Tensor = self.tgt_embedding(tokens[:, None], position).squeeze(1)
         return out
+
+
+def _padded(x: Tensor, more: int, value: float) -> Tensor:
+    """`x` with `more` entries at the end of its last dimension, none if that is below 1."""
+    return F.pad(x, (0, more), value=value) if more > 0 else x

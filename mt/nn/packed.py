@@ -95,18 +95,19 @@ class PackedInt8:
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
-        product = torch.ops.quantized.linear_relu_dynamic if relu else torch.ops.quantized.linear_dynamic
+        quantized = torch.ops.quantized
+        product = quantized.linear_relu_dynamic.default if relu else quantized.linear_dynamic.default
         out: Tensor = product(x, self._weight)
         return out
 
 
 class _int8_engine:  # noqa: N801 - a context manager, read as a verb
-    """The fastest kernels for 8-bit products, chosen while weights are packed."""
+    """The kernels for 8-bit products, chosen while weights are packed; fbgemm builds none for each number of rows."""
 
     def __enter__(self) -> None:
         self._before = torch.backends.quantized.engine
         there = torch.backends.quantized.supported_engines
-        names = [name for name in ("onednn", "fbgemm", "qnnpack") if name in there]
+        names = [name for name in ("fbgemm", "onednn", "qnnpack") if name in there]
         if not names:
             raise ConfigError(
                 "decode.precision int8: this PyTorch has no kernels for it; leave it at fp32, or set bf16."

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BLOCK = 64
+BLOCKS = (64, 80, 50, 100, 40, 32)
 """Neighbouring entries of the vocabulary of which the largest is found first: maxima are several times faster than a
-top-k over all."""
+top-k over all. The first number that divides the vocabulary saves a copy of it."""
 
 
 def best_continuations(log_probs: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -29,22 +29,35 @@ def best_continuations(log_probs: Tensor, sums: Tensor, count: int) -> tuple[Ten
     """
     sentences, width = sums.shape
     vocab = log_probs.size(1)
-    if vocab % BLOCK:
-        log_probs = F.pad(log_probs, (0, -vocab % BLOCK), value=-math.inf)
-    blocks = log_probs.reshape(sentences, -1, BLOCK)  # (B, W x blocks of a row, BLOCK)
+    size = next((size for size in BLOCKS if vocab % size == 0), BLOCKS[0])
+    if vocab % size:
+        log_probs = F.pad(log_probs, (0, -vocab % size), value=-math.inf)
+    blocks = log_probs.reshape(sentences, -1, size)  # (B, W x blocks of a row, block)
     chosen = _best_blocks(blocks, sums, count + 1)
     found = _sums_in(blocks, sums, chosen)
     best, order = found.topk(min(count + 1, found.size(1)))
-    if best.size(1) > count and bool(((best[:, count - 1] == best[:, count]) & best[:, count].isfinite()).any()):
-        chosen = torch.arange(blocks.size(1), device=sums.device).expand(sentences, -1)
-        found = _sums_in(blocks, sums, chosen)
-        order = found.sort(dim=1, descending=True, stable=True).indices
     order = order[:, : min(count, width * vocab)].sort(dim=1).values
-    best, again = found.gather(1, order).sort(dim=1, descending=True, stable=True)
-    order = order.gather(1, again)
-    places = chosen.gather(1, order // BLOCK) * BLOCK + order % BLOCK  # into W x padded V
+    places = chosen.gather(1, order // size) * size + order % size  # into W x padded V, rising
+    best_sums = found.gather(1, order)
+    if best.size(1) > count and bool((tied := _tied(best, count)).any()):
+        best_sums[tied], places[tied] = _by_sorting(blocks[tied], sums[tied], order.size(1))
+    best_sums, again = best_sums.sort(dim=1, descending=True, stable=True)
+    places = places.gather(1, again)
     padded = log_probs.size(1)
-    return best, places // padded, (places % padded).clamp_(max=vocab - 1)  # what padding is found at has the sum -inf
+    return best_sums, places // padded, (places % padded).clamp_(max=vocab - 1)  # in the padding the sum is -inf
+
+
+def _tied(best: Tensor, count: int) -> Tensor:
+    """The sentences (B,) where it is not clear which are the first `count` of `best` (B, > count), best first."""
+    return (best[:, count - 1] == best[:, count]) & best[:, count].isfinite()
+
+
+def _by_sorting(blocks: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The sums and places (B, count), rising, of the best of equals: the first."""
+    every = torch.arange(blocks.size(1), device=sums.device).expand(len(sums), -1)
+    found = _sums_in(blocks, sums, every)
+    places = found.sort(dim=1, descending=True, stable=True).indices[:, :count].sort(dim=1).values
+    return found.gather(1, places), places
 
 
 def _best_blocks(blocks: Tensor, sums: Tensor, count: int) -> Tensor:
@@ -55,10 +68,10 @@ def _best_blocks(blocks: Tensor, sums: Tensor, count: int) -> Tensor:
 
 
 def _sums_in(blocks: Tensor, sums: Tensor, chosen: Tensor) -> Tensor:
-    """The sums (B, C x BLOCK) in the blocks `chosen` (B, C)."""
-    sentences, count, _ = blocks.shape
+    """The sums (B, C x block) in the blocks `chosen` (B, C)."""
+    sentences, count, size = blocks.shape
     first = torch.arange(0, sentences * count, count, device=sums.device)[:, None]
-    inside = blocks.view(-1, BLOCK).index_select(0, (chosen + first).view(-1)).view(sentences, -1, BLOCK)
+    inside = blocks.view(-1, size).index_select(0, (chosen + first).view(-1)).view(sentences, -1, size)
     so_far = sums.gather(1, chosen // (count // sums.size(1)))
     return (inside + so_far[:, :, None]).nan_to_num_(-math.inf, None, -math.inf).flatten(1)
 
@@ -85,10 +98,10 @@ def _contenders(values: Tensor, k: int) -> Tensor:
     is several times faster than a top-k over V.
     """
     count, width = values.shape
-    rest = torch.arange(width - width % BLOCK, width, device=values.device)
-    if width <= 2 * k * BLOCK:
+    rest = torch.arange(width - width % BLOCKS[0], width, device=values.device)
+    if width <= 2 * k * BLOCKS[0]:
         return torch.arange(width, device=values.device).expand(count, width)
-    maxima = values[:, : width - len(rest)].reshape(count, -1, BLOCK).amax(2)
+    maxima = values[:, : width - len(rest)].reshape(count, -1, BLOCKS[0]).amax(2)
     blocks = maxima.topk(k, sorted=False).indices
-    inside = blocks[:, :, None] * BLOCK + torch.arange(BLOCK, device=values.device)
+    inside = blocks[:, :, None] * BLOCKS[0] + torch.arange(BLOCKS[0], device=values.device)
     return torch.cat((inside.flatten(1), rest.expand(count, -1)), 1)

@@ -1,0 +1,47 @@
+"""Packed layers compute what they were made of, as exactly as they say."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from mt.errors import ConfigError
+from mt.nn import packed
+from mt.nn.packed import PACKINGS, PackedFloat, rounded
+
+ERRORS = {"fp32": 1e-5, "bf16": 0.05, "int8": 0.05}
+
+
+@pytest.mark.parametrize("name", PACKINGS)
+@pytest.mark.parametrize("rows", [1, 5, 40])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_it_is_the_linear_layer(name: str, rows: int, relu: bool, with_bias: bool) -> None:
+    torch.manual_seed(1)
+    x, weight = torch.randn(rows, 16), torch.randn(24, 16) / 4
+    bias = torch.randn(24) if with_bias else None
+    expected = F.linear(x, weight, bias)
+    found = PACKINGS[name](weight, bias)(x, relu).float()
+    torch.testing.assert_close(found, expected.relu() if relu else expected, rtol=0.0, atol=ERRORS[name])
+
+
+def test_it_is_the_same_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight = torch.randn(40, 16), torch.randn(24, 16)
+    monkeypatch.setattr(packed, "_onednn", lambda: None)
+    torch.testing.assert_close(PackedFloat(weight, None)(x), F.linear(x, weight))
+
+
+def test_int8_says_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(torch.backends.quantized), "supported_engines", [])
+    with pytest.raises(ConfigError) as error:
+        PACKINGS["int8"](torch.randn(4, 4), None)
+    assert str(error.value) == (
+        "decode.precision int8: this PyTorch has no kernels for it; leave it at fp32, or set bf16."
+    )
+
+
+def test_rows_are_rounded_to_few_numbers() -> None:
+    assert [rounded(count) for count in (1, 5, 7, 17, 33, 320, 321)] == [1, 5, 7, 18, 36, 320, 352]
+    assert len({rounded(count) for count in range(256, 512)}) <= 9
+    assert all(count <= rounded(count) <= 1.125 * count for count in range(8, 5000))
