@@ -16,11 +16,16 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mt.data.batching import Batch
+from mt.errors import ConfigError
 from mt.objectives.cross_entropy import Loss
 from mt.training.distributed import Group
 
 Model = TypeVar("Model", bound=nn.Module)
 LossOf = Callable[[Batch], Loss]
+
+
+NOTHING = Batch(*(torch.full((1, 1), value) for value in (0, True, 0, 0, True)))
+"""What a rank without a micro-batch computes with the others, who need its gradient; it counts as nothing."""
 
 
 class Layout(Generic[Model]):
@@ -74,6 +79,7 @@ class Replicated(Layout[Model]):
     def __init__(self, model: Model, loss: LossOf) -> None:
         super().__init__(model, loss)
         options: dict[str, Any] = {_BUFFERS: False, "gradient_as_bucket_view": True}
+        options["find_unused_parameters"] = _drops_layers(model)
         self._module = DistributedDataParallel(_Objective(model, loss), **options)
 
     def __call__(self, batch: Batch) -> Loss:
@@ -98,12 +104,16 @@ class Sharded(Layout[Model]):
     def __init__(self, model: Model, loss: LossOf) -> None:
         from torch.distributed.fsdp import fully_shard
 
+        if _drops_layers(model):
+            raise ConfigError(
+                "train.sharding full needs the same layers on all processes in each step, but model.layer_drop leaves "
+                "out others on each: set it to 0, or train.sharding to none."
+            )
         super().__init__(deepcopy(model).eval(), loss)
         self._model = model
         self._module = _Objective(model, loss)
-        for stack in [module for module in model.modules() if isinstance(module, nn.ModuleList)]:
-            for layer in stack:
-                fully_shard(layer)
+        for layer in _units(model, loss):
+            fully_shard(layer)
         fully_shard(self._module)
 
     def __call__(self, batch: Batch) -> Loss:
@@ -114,6 +124,42 @@ class Sharded(Layout[Model]):
         with torch.no_grad():
             for name, tensor in self._model.state_dict().items():
                 own[name].copy_(whole(tensor))
+
+
+def _drops_layers(model: nn.Module) -> bool:
+    """Whether a rank may leave out a layer that another does not."""
+    return any(getattr(module, "layer_drop", 0) > 0 for module in model.modules())
+
+
+class _Watch:
+    """How a layer is used: as a module, which FSDP2 sees, or by its parts, which it does not."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        self.running = self.called = self.used_otherwise = False
+        self.hooks = [layer.register_forward_pre_hook(self._enter), layer.register_forward_hook(self._leave)]
+        self.hooks += [part.register_forward_pre_hook(self._touch) for part in layer.modules() if part is not layer]
+
+    def _enter(self, *_: object) -> None:
+        self.running = self.called = True
+
+    def _leave(self, *_: object) -> None:
+        self.running = False
+
+    def _touch(self, *_: object) -> None:
+        self.used_otherwise |= not self.running
+
+
+def _units(model: nn.Module, loss: LossOf) -> list[nn.Module]:
+    """The layers of the model's stacks that its loss uses as modules alone, as a look at one batch shows."""
+    layers = [layer for stack in model.modules() if isinstance(stack, nn.ModuleList) for layer in stack]
+    watches = {layer: _Watch(layer) for layer in layers}
+    model.eval()
+    with torch.no_grad():
+        loss(NOTHING.to(next(model.parameters()).device))
+    model.train()
+    for hook in [hook for watch in watches.values() for hook in watch.hooks]:
+        hook.remove()
+    return [layer for layer, watch in watches.items() if watch.called and not watch.used_otherwise]
 
 
 LAYOUTS: dict[str, Callable[[Any, LossOf], Layout[Any]]] = {"none": Replicated, "full": Sharded}

@@ -17,7 +17,7 @@ from mt.training.distributed import ALONE, Group
 from mt.training.memory import CommittedError, MemoryLimit, is_out_of_memory
 from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
-from mt.training.parallel import Layout, whole
+from mt.training.parallel import NOTHING, Layout, whole
 from mt.training.precision import Precision
 from mt.training.state import TrainingState
 
@@ -40,10 +40,6 @@ class Update:
     """Cuts through micro-batches, since they do not fit into memory."""
     notices: tuple[str, ...] = ()
     """What a person should read of it."""
-
-
-_NOTHING = Batch(*(torch.full((1, 1), value) for value in (0, True, 0, 0, True)))
-"""What a rank without a micro-batch computes with the others, who need its gradient; it counts as nothing."""
 
 
 @dataclass
@@ -136,11 +132,11 @@ class Updater:
     def _passes(self, batches: Sequence[Batch | Elsewhere], first: int) -> list[tuple[int, Batch]]:
         """Number in its epoch and batch of each pass of this rank: as many as on any other."""
         own = [(number, batch) for number, batch in enumerate(batches, first) if isinstance(batch, Batch)]
-        return own + [(first, _NOTHING)] * (math.ceil(len(batches) / self.group.size) - len(own))
+        return own + [(first, NOTHING)] * (math.ceil(len(batches) / self.group.size) - len(own))
 
     def _backward(self, batch: Batch, divisor: float) -> Tensor:
         """Add the gradient of one micro-batch's loss / `divisor`; return its sums of loss and log-likelihood."""
-        counts = batch is not _NOTHING
+        counts = batch is not NOTHING
         batch = batch.to(self.precision.device)
         with self.precision.autocast():
             loss = self.loss(batch)

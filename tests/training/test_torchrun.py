@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -92,3 +93,11 @@ def test_mt_run_prepares_and_evaluates_once(tmp_path: Path) -> None:
     assert told.count("10 held-out samples") == 1
     assert said.count("learning a word vocabulary") == 1
     assert (tmp_path / "run" / "scores.json").is_file()
+
+
+def test_every_kind_of_model_learns_the_same_on_two_ranks(tmp_path: Path) -> None:
+    """With DDP and with FSDP2, also where a layer is left out on one rank."""
+    done = torchrun(*RENDEZVOUS["c10d"], "-m", "tests.training.ranks_and_models", str(tmp_path / "wrong.json"))
+    _, said = done.communicate(timeout=600)
+    assert done.returncode == 0, said
+    assert json.loads((tmp_path / "wrong.json").read_text("utf-8")) == []
