@@ -58,9 +58,7 @@ def estimate(recipe: Recipe) -> Estimate:
     Sizes of vocabularies are those of the prepared corpus where there is one, else what the recipe asks for.
     """
     store = _prepared(recipe)
-    src, tgt = (recipe.tokenizer.vocab_size,) * 2
-    if store is not None:
-        src, tgt = len(store.tokenizers.src), len(store.tokenizers.tgt)
+    src, tgt = vocabulary_sizes(recipe)
     shapes = parameter_shapes(recipe.model, src, tgt)
     parameters = sum(map(math.prod, shapes))
     copies = 2 if recipe.train.ema is None else 3
@@ -76,6 +74,14 @@ def estimate(recipe: Recipe) -> Estimate:
         updates=None if batches is None else -(-batches // recipe.train.accumulate),
         known_after="mt prepare" if budget else "training has found train.batch_tokens",
     )
+
+
+def vocabulary_sizes(recipe: Recipe) -> tuple[int, int]:
+    """Pieces of source and target: of the prepared corpus where there is one, else as many as the recipe asks for."""
+    store = _prepared(recipe)
+    if store is None:
+        return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
+    return len(store.tokenizers.src), len(store.tokenizers.tgt)
 
 
 def parameter_shapes(config: ModelConfig, src_vocab: int, tgt_vocab: int) -> list[torch.Size]:

@@ -38,6 +38,7 @@ STYLE: dict[str, Any] = {
     "grid.color": "#e4e4e4",
     "legend.frameon": False,
     "savefig.dpi": 120,
+    "text.parse_math": False,  # dollars are dollars
 }
 
 

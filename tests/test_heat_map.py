@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from mt.heat_map import CELL, FAINT, HeatMap, page, svg
+from mt.heat_map import CELL, FAINT, Group, HeatMap, page, svg
 
 MAP = HeatMap(
     "head 1 of 2", ("das", "<b>"), ("the", "&", "house"), np.array([[0.9, 0.1, 0.0], [FAINT / 2, 0, 1.0]], "f")
@@ -24,7 +24,7 @@ def test_a_cell_is_as_dark_as_its_weight_and_tells_it() -> None:
 
 
 def test_a_page_holds_all_maps_and_escapes_what_it_shows() -> None:
-    text = page("<script>", {"decoder.layers.0": [MAP, MAP], "encoder": [MAP]})
+    text = page("<script>", [Group("Decoder", "rows & columns", [MAP, MAP]), Group("Encoder", "", [MAP])])
     assert text.count("<svg") == 3
     assert "<script>" not in text
-    assert text.index("decoder.layers.0") < text.index("<h2>encoder")
+    assert text.index("<h2>Decoder") < text.index("rows &amp; columns") < text.index("<h2>Encoder")

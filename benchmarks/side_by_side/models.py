@@ -11,7 +11,7 @@ from mt.recipe import Recipe, load_recipe
 PREFIX = "multi30k-tok-"
 """Of the recipes: one corpus, the same pieces, budget and search."""
 
-WITHOUT, RECURRENT, TRANSFORMER, MIXED = (
+FAMILIES = WITHOUT, RECURRENT, TRANSFORMER, MIXED = (
     "Recurrent without attention",
     "Recurrent with attention",
     "Transformers",

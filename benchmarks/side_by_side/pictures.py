@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.side_by_side.models import MODELS
+from benchmarks.side_by_side.models import FAMILIES, MODELS
 from benchmarks.side_by_side.results import Result, length_classes
 from mt.curves import AXES, QUANTITIES
 from mt.pictures import COLOURS, DASHES, drawing, save
@@ -60,7 +60,7 @@ def _by_time(results: Sequence[Result]) -> Figure:
 def _panels(lines: Sequence[Line], xlabel: str, ylabel: str) -> Figure:
     from matplotlib.figure import Figure
 
-    families = list(dict.fromkeys(MODELS[line.model].family for line in lines))
+    families = [family for family in FAMILIES if any(MODELS[line.model].family == family for line in lines)]
     rows = -(-len(families) // 2)
     figure = Figure(figsize=(12, 4.2 * rows), layout="constrained")
     panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).flat
@@ -78,7 +78,7 @@ def _draw(panel: Axes, lines: Iterable[Line], family: str) -> None:
     for line in lines:
         look = next(looks) if MODELS[line.model].family == family else {"color": "#d8d8d8", "linewidth": 1, "zorder": 1}
         panel.plot(line.x, line.y, **look, label=line.model if look["zorder"] == 2 else "")
-    panel.legend(loc="best", handlelength=4)
+    panel.legend(loc="best", handlelength=4, frameon=True, framealpha=0.9, edgecolor="none")
 
 
 def _looks() -> Iterable[dict[str, Any]]:

@@ -30,12 +30,15 @@ class DecomposableLayer(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`x` (B, S, D) with `mask` (B, S) -> (B, S, D)."""
-        features = self.attended(x)
-        scores = features @ features.transpose(1, 2)  # (B, S, S)
-        weights = (scores.float() + mask_bias(mask.unsqueeze(1))).softmax(dim=-1)
-        weights = dropout(weights, self.attention_dropout, self.training).to(x.dtype)
+        weights = dropout(self.weights(x, mask), self.attention_dropout, self.training).to(x.dtype)
         joined = self.join(torch.cat((x, weights @ x), -1)).relu()
         return dropout(self.compared(joined), self.dropout, self.training)
+
+    def weights(self, x: Tensor, mask: Tensor) -> Tensor:
+        """The weights (B, S, S) float32 with which `forward` attends, before dropout."""
+        features = self.attended(x)
+        scores: Tensor = features @ features.transpose(1, 2)  # (B, S, S)
+        return (scores.float() + mask_bias(mask.unsqueeze(1))).softmax(dim=-1)
 
 
 class DecomposableEncoder(nn.Module):

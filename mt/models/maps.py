@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from mt.data.batching import Batch
+from mt.models.decomposable import DecomposableLayer
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.nn.attention import MultiHeadAttention
 from mt.nn.self_attention import SelfAttention
@@ -40,11 +41,16 @@ def _of_source(module: SourceAttention, inputs: tuple[Any, ...], output: Any) ->
     return weights.unsqueeze(1)  # (B, T, S) -> (B, 1, T, S)
 
 
+def _of_words(module: DecomposableLayer, inputs: tuple[Any, ...], _: Any) -> Tensor:
+    return module.weights(*inputs).unsqueeze(1)  # (B, S, S) -> (B, 1, S, S)
+
+
 # kind of attention -> its weights (B, H, T, S), from what its `forward` was given and gave.
 LOOKS: dict[type[nn.Module], Any] = {
     MultiHeadAttention: _of_other_sequence,
     SelfAttention: _of_itself,
     SourceAttention: _of_source,
+    DecomposableLayer: _of_words,
 }
 
 
