@@ -62,7 +62,7 @@ def _panels(lines: Sequence[Line], xlabel: str, ylabel: str) -> Figure:
 
     families = [family for family in FAMILIES if any(MODELS[line.model].family == family for line in lines)]
     rows = -(-len(families) // 2)
-    figure = Figure(figsize=(12, 4.2 * rows), layout="constrained")
+    figure = Figure(figsize=(15, 4.2 * rows), layout="constrained")
     panels = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).flat
     for panel, family in zip(panels, families, strict=False):
         _draw(panel, lines, family)
@@ -78,7 +78,7 @@ def _draw(panel: Axes, lines: Iterable[Line], family: str) -> None:
     for line in lines:
         look = next(looks) if MODELS[line.model].family == family else {"color": "#d8d8d8", "linewidth": 1, "zorder": 1}
         panel.plot(line.x, line.y, **look, label=line.model if look["zorder"] == 2 else "")
-    panel.legend(loc="best", handlelength=4, frameon=True, framealpha=0.9, edgecolor="none")
+    panel.legend(loc="upper left", bbox_to_anchor=(1, 1), handlelength=4)
 
 
 def _looks() -> Iterable[dict[str, Any]]:
