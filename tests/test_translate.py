@@ -132,11 +132,11 @@ def test_split_lines_are_counted() -> None:
     config = DecodeConfig(beam_size=1, max_source_length=100)
     assert notices(data, copier(config)) == [
         "Split: 1 line longer than those of the training, line 2; the parts were translated one by one and joined "
-        "(decode.long_source)."
+        "(decode.long_source, decode.max_source_length)."
     ]
     assert notices(data * 2, copier(config)) == [
         "Split: 2 lines longer than those of the training, line 2 first; the parts were translated one by one and "
-        "joined (decode.long_source)."
+        "joined (decode.long_source, decode.max_source_length)."
     ]
     assert stream(data, copier(config)) == data.replace(b" \n", b"\n")
 

@@ -126,7 +126,7 @@ def split_notice(split: Tally) -> str:
     lines = f"{split.count} {plural(split.count, 'line')} longer than those of the training"
     return (
         f"Split: {lines}, line {split.first}{' first' * (split.count > 1)}; the parts were translated one by one and "
-        "joined (decode.long_source)."
+        "joined (decode.long_source, decode.max_source_length)."
     )
 
 

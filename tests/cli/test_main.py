@@ -165,7 +165,7 @@ def test_an_interrupt_says_what_is_true_of_the_command(mt: Call, monkeypatch: py
     called = mt(name)
     assert (called.code, called.out) == (130, "")
     assert called.err.startswith("Interrupted. ")
-    assert ("goes on from" in called.err) == (name in ("run", "fetch", "train"))
+    assert ("goes on from" in called.err) == (name in ("run", "fetch", "train", "translate"))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
