@@ -11,6 +11,7 @@ VENV ?= .venv
 TORCH_INDEX ?=
 
 BIN := $(VENV)/bin
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 TORCH_PIN := torch==2.13.0
 COMPILE := $(BIN)/uv pip compile pyproject.toml - --universal --python-version 3.10 --no-annotate --no-header --upgrade --quiet
@@ -21,10 +22,10 @@ demo: $(VENV)/demo.installed
 	$(BIN)/mt run quickstart
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-slow: $(VENV)/dev.installed
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest $(PARALLEL) -m slow
 
 lint: $(VENV)/dev.installed
 	$(BIN)/ruff check

@@ -29,9 +29,8 @@ def killed(folder: Path, name: str, seed: int, kills: int) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_killed_training_is_the_uninterrupted_one(tmp_path: Path, name: str) -> None:
-    assert killed(tmp_path, name, seed=7, kills=3) == "3 kills; different: nothing"
+def test_a_killed_training_is_the_uninterrupted_one(tmp_path: Path) -> None:
+    assert killed(tmp_path, "plain", seed=7, kills=3) == "3 kills; different: nothing"
 
 
 @pytest.mark.slow
