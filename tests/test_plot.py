@@ -81,9 +81,11 @@ class TestDrawing:
         figure = draw(logs, AXES["updates"].fitted(logs))
         figure.draw_without_rendering()
         *panels, last = figure.axes
-        legend = last.get_legend().get_window_extent()
-        assert figure.bbox.x0 < legend.x0 < legend.x1 < figure.bbox.x1
-        assert figure.bbox.y0 < legend.y0 < legend.y1 < figure.bbox.y1
+        legend = last.get_legend()
+        assert legend is not None
+        extent = legend.get_window_extent()
+        assert figure.bbox.x0 < extent.x0 < extent.x1 < figure.bbox.x1
+        assert figure.bbox.y0 < extent.y0 < extent.y1 < figure.bbox.y1
         assert all(panel.bbox.height > 2 * figure.dpi and panel.bbox.width > 2 * figure.dpi for panel in panels)
 
     def test_settings_of_the_caller_stay(self, runs: list[Path], tmp_path: Path) -> None:
