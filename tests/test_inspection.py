@@ -86,7 +86,7 @@ def test_a_recipe_needs_no_training(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert inspect_model(run) == module_tree(untrained().model)
     monkeypatch.chdir(run)
     gnmt = inspect_model("multi30k-tok-gnmt")
-    assert child(gnmt, "output").weights[0].shape == (10000, 192)
+    assert child(gnmt, "output").weights[0].shape == (5000, 192)
     assert child(gnmt, "output").weights[0].tied == "src_embedding.tokens.weight"
 
 
