@@ -5,7 +5,8 @@ A sentence ends
 - after one or more of . ! ? and the ellipsis, with the quotes and brackets that close behind them, where white space
   follows and then no small letter; not after the full stop of an initial (J.), of letters with stops in between (z.B.),
   of a number of one or two digits (3. Oktober), or of one of `ABBREVIATIONS`;
-- after the full-width and other scripts' marks of `OTHER_ENDS`, with what closes behind them, whatever follows.
+- after the full-width and other scripts' marks of `OTHER_ENDS`, with what closes behind them, whatever follows;
+- only where a letter or digit follows somewhere: in tokenised text the last quote of a line stands apart (. &quot;).
 
 Rules as plain as these are wrong at times. They are asked only about text that would be translated badly as a whole.
 """
@@ -29,13 +30,16 @@ ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 _CLOSING = "\"'”’»«›“)\\]}」』）】》〉"
 _NO_END = re.compile(r"[^\W\d_](\.[^\W\d_])+|\d\d?")
 _END = re.compile(f"[.!?…]+[{_CLOSING}]*(?=\\s)|[{OTHER_ENDS}]+[{_CLOSING}]*")
+# A letter or digit, or the name of a character in HTML, which is neither.
+_WORD = re.compile(r"&#?\w+;|[^\W_]")
 # What can stand inside a sentence, the better places first: after a mark, then at white space, then anywhere.
 _BREAKS = (re.compile(r"[;:](?=\s)|[；：]"), re.compile(r"[,–—](?=\s)|[，、،]"), re.compile(r"\s+"))
 
 
 def split_sentences(text: str) -> list[str]:
     """The sentences of a text, without the white space around them; none for a blank text."""
-    ends = [found.end() for found in _END.finditer(text) if _ends_sentence(text, found)]
+    last = max((found.start() for found in _WORD.finditer(text) if found.group()[0] != "&"), default=0)
+    ends = [found.end() for found in _END.finditer(text) if found.end() <= last and _ends_sentence(text, found)]
     return _cut(text, ends)
 
 

@@ -18,6 +18,8 @@ from mt.text.sentences import join_translations, split_sentences, split_to_fit
         ("Das ist z.B. am 3. Oktober so. Ja.", ["Das ist z.B. am 3. Oktober so.", "Ja."]),
         ("Version 3.14 is out. ok then", ["Version 3.14 is out. ok then"]),
         ("In 1999. Then 2000.", ["In 1999.", "Then 2000."]),
+        ("he said : &quot; no . &quot;", ["he said : &quot; no . &quot;"]),
+        ("so it is . ( ? )", ["so it is . ( ? )"]),
         ("¿Qué? ¡No! «Sí.» Fin", ["¿Qué?", "¡No!", "«Sí.»", "Fin"]),
         ("我去了。他来了！「真的？」好。", ["我去了。", "他来了！", "「真的？」", "好。"]),
         ("これはペンです。それは本です。", ["これはペンです。", "それは本です。"]),
