@@ -257,6 +257,14 @@ class TestEnds:
         for name, tensor in read_tensors(recipe.model_dir / "model.safetensors").items():
             torch.testing.assert_close(tensor, torch.stack([part[name] for part in parts]).mean(0))
 
+    def test_another_mean_is_made_of_a_finished_training(self, task: Path, tmp_path: Path) -> None:
+        """Without an update, and from the checkpoints that were kept."""
+        average = ["train.valid_every=12", "train.save_every=3", "train.keep_last=3"]
+        of = "train.average={{of: last, n: {}}}".format
+        assert run_to_the_end(recipe_of(task, str(tmp_path / "run"), *average, of(3))).final == [6, 9, 12]
+        report = run_to_the_end(recipe_of(task, str(tmp_path / "run"), *average, of(2)))
+        assert (report.final, report.state.update) == ([9, 12], 12)
+
     def test_one_pair_can_be_trained_on(self, tmp_path: Path) -> None:
         """Fault 46."""
         recipe = load_recipe(write_task(tmp_path, pairs=1), ["train.max_steps=3"])

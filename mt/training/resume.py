@@ -11,7 +11,7 @@ from typing import Any
 from mt.errors import RunError, plural
 
 FREE, END, SETTING, FIXED = "free", "end", "setting", "fixed"
-"""No part in training; when training ends; takes effect from the update it is resumed at; needs a new training."""
+"""No part in training; when it ends, and with what; takes effect from the update it is resumed at; needs a new training."""
 
 RULES = {
     "": FIXED,
@@ -39,6 +39,10 @@ RULES = {
     "train.max_time": END,
     "train.patience": END,
     "train.max_skipped": END,
+    # The final model is made anew from the checkpoints that there are.
+    "train.average": END,
+    "train.keep_last": END,
+    "train.keep_best": END,
     "train.on_nan": END,
     # The place in a half-done epoch is a number of batches of this size.
     "train.batch_tokens": FIXED,
