@@ -11,7 +11,8 @@ from typing import Any
 from mt.errors import RunError, plural
 
 FREE, END, SETTING, FIXED = "free", "end", "setting", "fixed"
-"""No part in training; when it ends, and with what; takes effect from the update it is resumed at; needs a new training."""
+"""No part in training; when it ends, and with what; takes effect from the update it is resumed at; needs a new
+training."""
 
 RULES = {
     "": FIXED,
