@@ -14,9 +14,9 @@ from typing import NoReturn
 import click
 
 from cli.codes import BROKEN_PIPE, INTERRUPTED
-from cli.together import leads, several
 from mt import __version__
 from mt.errors import EchoError, MtError
+from mt.place import Place
 
 # A command is the function of its own name in cli/NAME.py; adding one is that file and a line here.
 COMMANDS = {
@@ -86,8 +86,9 @@ def mt(ctx: click.Context) -> None:
     Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed, 2
     something to mend (one sentence says what), 130 interrupted, 143 terminated.
     """
-    if several() and ctx.invoked_subcommand not in _TOGETHER:
-        if not leads():
+    place = Place.of()
+    if place.size > 1 and ctx.invoked_subcommand not in _TOGETHER:
+        if not place.leads:
             raise EchoError
         raise click.UsageError(f"{ctx.invoked_subcommand} is work for one process: call it without torchrun", ctx)
 
@@ -185,7 +186,7 @@ def _say(text: str) -> None:
 
 def _say_of_all(text: str) -> None:
     """Say once what happens to each of the processes that torchrun started."""
-    if leads():
+    if Place.of().leads:
         _say(text)
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from cli.draw import Lines
-from cli.together import leads
+from mt.place import Place
 from mt.training.stop import StopRequest
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Signals:
                 before(number, frame)
             raise KeyboardInterrupt
         self.first = signal.Signals(number)
-        if sys.stderr is not None and leads():
+        if sys.stderr is not None and Place.of().leads:
             with suppress(OSError):  # a terminal that is gone
                 # Not print: the signal may have come in the middle of one.
                 os.write(2, b"Stopping with a checkpoint; once more to stop at once.\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -14,6 +13,7 @@ import click
 
 from cli import options
 from cli.draw import draw
+from mt.place import Place
 
 if TYPE_CHECKING:
     from mt.lines.answer import Answering
@@ -122,10 +122,10 @@ def translate(
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
-    from mt.translate import Request, Share, Style, check_paths, translate_stream
+    from mt.translate import Request, Style, check_paths, translate_stream
 
-    share = Share.of_environment(os.environ)
-    if share.world > 1 and not (source and target):
+    place = Place.of()
+    if place.size > 1 and not (source and target):
         raise click.UsageError("several processes share a file: torchrun needs --input and --output")
     text = source or options.binary(sys.stdin)
     check_paths(text, target)
@@ -136,7 +136,7 @@ def translate(
         target=target or options.binary(sys.stdout),
         style=Style(style, input_format, common, alignments),
         interactive=interactive,
-        share=share,
+        place=place,
     )
     if backend == "ctranslate2":
         answering: AbstractContextManager[Answering] = _exported(run, checkpoint, decode, device, threads, workers)
@@ -158,9 +158,8 @@ def _translator(
     from mt.translate import load
 
     if workers == 1:
-        own = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and torch.cuda.is_available() else device
-        place = draw(pick_device(own if device == "auto" else device, threads))
-        return nullcontext(load(runs[0], checkpoint, place, decode, others=runs[1:]))
+        chosen = draw(pick_device(device, threads, Place.of().process))
+        return nullcontext(load(runs[0], checkpoint, chosen, decode, others=runs[1:]))
     from mt.workers import Loading, Workers
 
     draw(pick_device("cpu", threads))

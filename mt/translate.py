@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
@@ -27,6 +27,7 @@ from mt.errors import DataError, plural
 from mt.events import Event, Notice, Progress
 from mt.lines.answer import Answer, Answering, Style, Tally, cut_notice, split_notice
 from mt.lines.request import Request
+from mt.place import Place
 from mt.recipe import Recipe
 from mt.shards import Shards
 from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
@@ -36,7 +37,6 @@ from mt.workers import Workers
 
 __all__ = [
     "Request",
-    "Share",
     "Style",
     "Translated",
     "Translation",
@@ -58,23 +58,6 @@ class Translated:
     """Translations that were cut at their length limit."""
     split: int = 0
     """Lines that were too long, so that their parts were translated."""
-
-
-@dataclass(frozen=True)
-class Share:
-    """Which blocks are those of one process of several: every `world`-th, from `rank` on."""
-
-    rank: int = 0
-    world: int = 1
-
-    @classmethod
-    def of_environment(cls, environment: Mapping[str, str]) -> Share:
-        """The share of a process that torchrun started, and of any other all."""
-        return cls(int(environment.get("RANK", 0)), int(environment.get("WORLD_SIZE", 1)))
-
-    def has(self, block: int) -> bool:
-        """Whether the block of this number, from 0, is this process's."""
-        return block % self.world == self.rank
 
 
 def check_paths(source: Path | BufferedIOBase | None, target: Path | None) -> None:
@@ -112,7 +95,7 @@ def translate_stream(
     style: Style | None = None,
     *,
     interactive: bool = False,
-    share: Share | None = None,
+    place: Place | None = None,
 ) -> Generator[Event, None, Translated]:
     """Translate lines, in their order; memory does not grow with them.
 
@@ -124,7 +107,7 @@ def translate_stream(
             the same call goes on from there; or a stream, pipe or device, flushed after each block.
         style: how lines are read and translations written; None: plain text.
         interactive: answer each line of a stream by itself, as soon as it is there.
-        share: this process is one of several that translate `source` into `target` together.
+        place: which this process is of several that translate `source` into `target` together.
 
     Raises:
         DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); OSError:
@@ -135,7 +118,7 @@ def translate_stream(
     waits = is_file(target) or isinstance(translator, Workers)
     blocks = _blocks(source, 1 if interactive else translator.block_lines, waits)
     if isinstance(target, Path) and is_file(target):
-        return (yield from _translate_to_file(translator, blocks, target.resolve(), style, share or Share()))
+        return (yield from _translate_to_file(translator, blocks, target.resolve(), style, place or Place()))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
@@ -165,7 +148,7 @@ def _translate_to_stream(
 
 
 def _translate_to_file(
-    translator: Answering, blocks: Iterable[Block], target: Path, style: Style, share: Share
+    translator: Answering, blocks: Iterable[Block], target: Path, style: Style, place: Place
 ) -> Generator[Event, None, Translated]:
     shards = Shards(target, _identity(translator, style))
     paths: list[Path] = []
@@ -176,10 +159,10 @@ def _translate_to_file(
         nonlocal found
         for number, block in enumerate(blocks):
             paths.append(shards.path(block))
-            if share.has(number) and not paths[-1].exists():
+            if place.has(number) and not paths[-1].exists():
                 todo.append(paths[-1])
                 yield block
-            elif share.has(number):
+            elif place.has(number):
                 found += len(block)
 
     total = _Total()
@@ -192,7 +175,7 @@ def _translate_to_file(
         yield Progress("translate", total.lines + found)
     if found:
         yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
-    if share.rank:
+    if not place.leads:
         return total.report()
     total = yield from _join(shards, paths, target)
     yield from total.summary()

@@ -36,7 +36,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("mt.data.config",),
     ("mt.text.config",),
     ("mt.config_reader",),
-    ("mt.config", "mt.yaml_tree", "mt.synonyms", "mt.device"),
+    ("mt.config", "mt.yaml_tree", "mt.synonyms", "mt.device", "mt.place"),
     ("mt.errors", "mt.events"),
 )
 RANKS = {room: rank for rank, row in enumerate(ROWS) for room in row}

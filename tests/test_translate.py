@@ -19,9 +19,10 @@ from mt.data.config import DataConfig, ParallelText, TestSet
 from mt.errors import DataError, RunError
 from mt.events import Event, Notice, Progress, finish
 from mt.lines.formats import FORMATS
+from mt.place import Place
 from mt.recipe import Recipe
 from mt.search.config import DecodeConfig
-from mt.translate import Request, Share, Style, Translated, Translator, check_paths, translate_stream, translate_tests
+from mt.translate import Request, Style, Translated, Translator, check_paths, translate_stream, translate_tests
 from tests.translators import copied, copier, run_folder, untrained
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -348,8 +349,8 @@ def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     finish(translate_stream(copier(), tmp_path / "in", tmp_path / "whole"))
 
     def work(rank: int, world: int, translator: Translator) -> Translated:
-        share = Share(rank, world)
-        return finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", share=share))
+        place = Place(rank, world)
+        return finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", place=place))
 
     assert work(1, 2, copier()) == Translated(2, 0)
     assert not (tmp_path / "out").exists()

@@ -7,10 +7,8 @@ writes and speaks. A process that was started without torchrun trains alone, and
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from mt.errors import ConfigError, EchoError, RunError
+from mt.errors import EchoError, RunError
+from mt.place import Place
 from mt.training.attempt import fresh
 
 _PATIENCE = timedelta(days=30)
@@ -63,32 +62,6 @@ class Group:
 
 
 ALONE = Group()
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which of how many processes this is, as torchrun, or whoever starts it, has it in the environment."""
-
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    """Of the processes on this machine: the number of its device."""
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str] = os.environ) -> Place:
-        """Alone, unless RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all there.
-
-        Raises:
-            ConfigError: one of them is no number.
-        """
-        if not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= environment.keys():
-            return cls()
-        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-        try:
-            return cls(*(int(environment.get(name, "0")) for name in names))
-        except ValueError:
-            found = ", ".join(f"{name}={environment.get(name, '')}" for name in names)
-            raise ConfigError(f"RANK, WORLD_SIZE and LOCAL_RANK must be numbers, but are {found}.") from None
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tests.cli.conftest import Call
 def test_what_processes_cannot_share_is_refused_once(
     mt: Call, monkeypatch: pytest.MonkeyPatch, rank: str, said: str
 ) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", rank)
+    for name, value in {"WORLD_SIZE": "2", "RANK": rank, "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
     called = mt("prepare", "quickstart")
     assert (called.code, called.err) == (2, said)

@@ -177,8 +177,8 @@ def test_options_that_exclude_each_other(mt: Call, options: tuple[object, ...], 
 
 
 def test_torchrun_needs_files(mt: Call, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "0")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
+        monkeypatch.setenv(name, value)
     called = mt("translate", model)
     assert called.err.startswith("Error: several processes share a file: torchrun needs --input and --output")
 

@@ -13,7 +13,8 @@ import torch
 from mt.data.batching import Batch
 from mt.models.config import ModelConfig
 from mt.objectives.cross_entropy import CrossEntropy
-from mt.training.distributed import ALONE, Group, Place, joined
+from mt.place import Place
+from mt.training.distributed import ALONE, Group, joined
 from mt.training.noise import Noise
 from mt.training.parallel import spread
 from mt.training.precision import Precision

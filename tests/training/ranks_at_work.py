@@ -13,9 +13,10 @@ from mt.data.batching import Batch
 from mt.data.training_data import Elsewhere
 from mt.events import Notice, finish
 from mt.objectives.cross_entropy import Loss
+from mt.place import Place
 from mt.recipe import Recipe, load_recipe
 from mt.train import train
-from mt.training.distributed import ALONE, Group, Place, joined
+from mt.training.distributed import ALONE, Group, joined
 from mt.training.noise import Noise
 from mt.training.parallel import spread
 from mt.training.precision import Precision

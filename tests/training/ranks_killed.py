@@ -11,8 +11,9 @@ from pathlib import Path
 import torch
 
 from mt.events import finish
+from mt.place import Place
 from mt.train import train
-from mt.training.distributed import Place, joined
+from mt.training.distributed import joined
 from tests.training.ranks_at_work import recipe_of
 
 AFTER = 8

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from mt.errors import ConfigError
 from mt.events import finish
 from mt.prepare import prepare
 from mt.training.checkpoint import Checkpoints
-from mt.training.distributed import ALONE, Place
+from mt.training.distributed import ALONE
 from mt.training.resume import ranks_notice
 from mt.training.weights import read_tensors
 from tests.ranks import run_ranks
@@ -119,14 +118,3 @@ def test_only_the_first_rank_speaks(found: list[dict[str, Any]]) -> None:
     """Fault 68: and writes, or the files would not be those of one process."""
     assert all(found[0]["told"].values())
     assert found[1]["told"] == {run: [] for run in RUNS}
-
-
-def test_without_torchrun_a_process_is_alone() -> None:
-    whole = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "here", "MASTER_PORT": "1", "LOCAL_RANK": "1"}
-    assert Place.of({}) == Place.of({"RANK": "1", "WORLD_SIZE": "2"}) == Place(0, 1, 0)
-    assert Place.of(whole) == Place(1, 2, 1)
-    with pytest.raises(ConfigError) as caught:
-        Place.of({**whole, "RANK": "one"})
-    assert str(caught.value) == (
-        "RANK, WORLD_SIZE and LOCAL_RANK must be numbers, but are RANK=one, WORLD_SIZE=2, LOCAL_RANK=1."
-    )
