@@ -13,7 +13,7 @@ from mt.search.beams import beam_search
 from mt.search.config import DecodeConfig
 from mt.search.guide import GuidedState, guided, guided_step
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions, impossible
+from mt.search.options import LineOptions
 from mt.search.processors import Asked
 from mt.seq2seq import StateT, Step
 
@@ -32,8 +32,7 @@ def alternatives(
     """
     lines = lines or [LineOptions(number) for number in range(len(limits))]
     asked = Asked(config, symbols, lines, limits)
-    most = limits.tolist()
-    possible = [row for row, line in enumerate(lines) if impossible(line, most[row], symbols, config) is None]
+    possible = asked.possible()
     following = _following(step, state.select(_tensor(possible, limits)), asked.of(possible))
     rows = [row for row, tokens in zip(possible, following, strict=True) for _ in tokens]
     tokens = [token for of_line in following for token in of_line]

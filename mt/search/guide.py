@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions, fulfils, impossible
+from mt.search.options import LineOptions, fulfils
 from mt.search.phrases import Phrases
 from mt.search.processors import PROCESSORS, Asked, Prefix, Read, unpenalised
 from mt.seq2seq import StateT, Step
@@ -87,10 +87,8 @@ def guided(core: Search) -> Search:
         if not any(_wishes(line) for line in lines) and not _penalises(config):
             return core(step, state, limits, symbols, config, lines)
         asked = Asked(config, symbols, lines, limits)
-        most = limits.tolist()
-        possible = [row for row, line in enumerate(lines) if impossible(line, most[row], symbols, config) is None]
         found: list[list[Hypothesis]] = [[] for _ in lines]
-        for rows in _parts(lines, possible):
+        for rows in _parts(lines, asked.possible()):
             for row, of_line in zip(rows, _search_rows(core, step, state, asked, rows), strict=True):
                 found[row] = of_line
         return found

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions
+from mt.search.options import LineOptions, impossible
 from mt.search.phrases import Phrase
 
 
@@ -60,6 +60,12 @@ class Asked:
     lines: Sequence[LineOptions]
     limits: Tensor
     """(B,) int64, on the device of the search."""
+
+    def possible(self) -> list[int]:
+        """The lines whose wishes can be met."""
+        most = self.limits.tolist()
+        lines = enumerate(self.lines)
+        return [row for row, line in lines if impossible(line, most[row], self.symbols, self.config) is None]
 
     def of(self, rows: Sequence[int]) -> Asked:
         """The lines `rows` alone."""
