@@ -163,6 +163,7 @@ def test_training_goes_on_after_a_translation_that_grew_the_position_table() -> 
     list(translator.translate([" ".join(["a"] * 600)]))
     translator.model.train()
     translator.model(collate([[5] * 600], [[6, 7]], 3, 1, 2)).sum().backward()
+    assert all(parameter.grad is not None for parameter in translator.model.parameters())
 
 
 def test_the_training_flag_comes_back_after_an_error() -> None:

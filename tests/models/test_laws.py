@@ -268,6 +268,7 @@ def test_training_goes_on_after_a_longer_sentence_was_translated() -> None:
     with torch.inference_mode():
         model(long)
     torch.autograd.backward(CrossEntropy(label_smoothing=0.1)(model, long).total)
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @every_config
