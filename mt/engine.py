@@ -19,7 +19,7 @@ from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions
+from mt.search.options import LineOptions, numbered
 from mt.search.searches import SEARCHES
 from mt.text.tokenizer import Tokenizers
 
@@ -73,7 +73,7 @@ class TorchEngine:
         """As `Engine`; the batches are cut by `config.batch_tokens`, of which nothing shows in what is found."""
         wishes = [
             replace(line, source_length=len(ids) + 1, min_length=config.shortest(len(ids)))
-            for line, ids in zip(lines or [LineOptions(number) for number in range(len(sources))], sources, strict=True)
+            for line, ids in zip(numbered(lines, len(sources)), sources, strict=True)
         ]
 
         def search(numbers: Sequence[int]) -> list[list[Hypothesis]]:

@@ -13,7 +13,7 @@ from mt.search.beams import beam_search
 from mt.search.config import DecodeConfig
 from mt.search.guide import GuidedState, guided, guided_step
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions
+from mt.search.options import LineOptions, numbered
 from mt.search.processors import Asked
 from mt.seq2seq import StateT, Step
 
@@ -30,7 +30,7 @@ def alternatives(
 
     The end mark is not one of them. See `mt.search.guide.Search`.
     """
-    lines = lines or [LineOptions(number) for number in range(len(limits))]
+    lines = numbered(lines, len(limits))
     asked = Asked(config, symbols, lines, limits)
     possible = asked.possible()
     following = _following(step, state.select(_tensor(possible, limits)), asked.of(possible))

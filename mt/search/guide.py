@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions, fulfils
+from mt.search.options import LineOptions, fulfils, numbered
 from mt.search.phrases import Phrases
 from mt.search.processors import PROCESSORS, Asked, Prefix, Read, unpenalised
 from mt.seq2seq import StateT, Step
@@ -83,7 +83,7 @@ def guided(core: Search) -> Search:
         config: DecodeConfig,
         lines: Sequence[LineOptions] = (),
     ) -> list[list[Hypothesis]]:
-        lines = lines or [LineOptions(number) for number in range(len(limits))]
+        lines = numbered(lines, len(limits))
         if not any(_wishes(line) for line in lines) and not _penalises(config):
             return core(step, state, limits, symbols, config, lines)
         asked = Asked(config, symbols, lines, limits)

@@ -31,6 +31,11 @@ class LineOptions:
     """None occurs in the translation."""
 
 
+def numbered(lines: Sequence[LineOptions], count: int) -> Sequence[LineOptions]:
+    """`lines`; where there are none, `count` that wish nothing, numbered from 0."""
+    return lines or [LineOptions(number) for number in range(count)]
+
+
 def impossible(line: LineOptions, limit: int, symbols: Symbols, config: DecodeConfig) -> str | None:
     """Why no translation of at most `limit` tokens is what `line` wishes, as part of a sentence; None if one may be.
 

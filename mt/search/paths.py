@@ -20,7 +20,7 @@ from mt.search.beams import beam_search
 from mt.search.config import DecodeConfig
 from mt.search.continuations import largest
 from mt.search.hypothesis import Hypothesis, Symbols
-from mt.search.options import LineOptions
+from mt.search.options import LineOptions, numbered
 from mt.search.penalties import PENALTIES
 from mt.search.trace import Trace
 from mt.seq2seq import StateT, Step
@@ -62,7 +62,7 @@ def sampling_search(
 
     Each step draws by one number of a sequence that is a function of (seed, line's number, sample) alone.
     """
-    lines = lines or [LineOptions(number) for number in range(len(limits))]
+    lines = numbered(lines, len(limits))
     drawn: list[list[Hypothesis]] = [[] for _ in lines]
     for first in range(0, config.samples, TOGETHER):
         samples = range(config.samples)[first : first + TOGETHER]
