@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -47,15 +47,15 @@ class CrossEntropy:
 
     def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`; padding positions do not reach the output layer."""
-        total, nll = self._sums(model, model.hidden(batch), batch.tgt_out, batch.tgt_mask)
-        return Loss(total, nll, int(batch.tgt_mask.sum()))
+        return self._sums(model, model.hidden(batch), batch.tgt_out, batch.tgt_mask)
 
-    def _sums(self, model: Seq2Seq[Any], hidden: Tensor, targets: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Loss and negative log-likelihood of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D)."""
+    def _sums(self, model: Seq2Seq[Any], hidden: Tensor, targets: Tensor, mask: Tensor) -> Loss:
+        """The loss of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D)."""
+        hidden, targets = hidden[mask], targets[mask]
         total, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            hidden[mask], model.output.weight, targets[mask], self.label_smoothing
+            hidden, model.output.weight, targets, self.label_smoothing
         )
-        return total, nll
+        return Loss(total, nll, targets.numel())
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,9 @@ class LanguageModelCrossEntropy(CrossEntropy):
     def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`."""
         source, target = model.hidden_of_both(batch)
-        total, nll = self._sums(model, target, batch.tgt_out, batch.tgt_mask)
-        of_source, _ = self._sums(model, source[:, :-1], batch.src[:, 1:], batch.src_mask[:, 1:])
-        return Loss(total + of_source, nll, int(batch.tgt_mask.sum()))
+        of_target = self._sums(model, target, batch.tgt_out, batch.tgt_mask)
+        of_source = self._sums(model, source[:, :-1], batch.src[:, 1:], batch.src_mask[:, 1:])
+        return replace(of_target, total=of_target.total + of_source.total)
 
 
 class _FusedCrossEntropy(torch.autograd.Function):
