@@ -8,17 +8,22 @@ are dealt out in turn, and the answers come in the order of the blocks.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
+from mt.data.prefetch import prefetched
 from mt.data.processes import CONTEXT, serve_parent, unguarded
 from mt.errors import RunError
 from mt.lines.answer import Answer, Style
 from mt.search.config import DecodeConfig
 from mt.text.files import Block
+
+if TYPE_CHECKING:
+    from mt.translator import Translator
 
 BLOCK_LINES = 256
 """Lines of a block: few enough that a thousand lines keep several processes busy."""
@@ -134,10 +139,23 @@ def _work(connection: Connection, loading: Loading, threads: int) -> None:
         torch.set_num_threads(threads)
         translator = load(loading.run, loading.checkpoint, torch.device("cpu"), loading.decode, True, loading.others)
         connection.send(translator.identity)
-        while True:
-            block, style = connection.recv()
-            connection.send(next(translator.answers([block], style)))
+        # Read ahead: while this process waits for its answer to be taken, the parent may wait for its task to be.
+        for block, style in prefetched(_tasks(connection), AHEAD):
+            connection.send(_answered(translator, block, style))
     except EOFError:
         return
     except Exception as error:  # is raised where it is seen
         connection.send(error)
+
+
+def _tasks(connection: Connection) -> Generator[tuple[Block, Style], None, None]:
+    while True:
+        yield connection.recv()
+
+
+def _answered(translator: Translator, block: Block, style: Style) -> Answer | Exception:
+    """The answer; or an error, which is raised where it is seen."""
+    try:
+        return next(translator.answers([block], style))
+    except Exception as error:
+        return error

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -62,3 +64,18 @@ def test_only_few_blocks_are_read_ahead(tmp_path: Path) -> None:
         answers = workers.answers(counted(), Style())  # type: ignore[arg-type]
         next(answers)
         assert taken <= 2
+
+
+def test_tasks_and_answers_larger_than_a_pipe_holds_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    line = json.dumps({"text": "a", "kept": "x" * 3_000_000}).encode() + b"\n"
+    blocks = [Block(Path("in"), line, 1 + n, 0) for n in range(4)]
+    found = list[int]()
+    with Workers(Loading(tmp_path, None, DECODE), 1, 1) as workers:
+        answers = workers.answers(blocks, Style("jsonl", "jsonl"))
+        working = Thread(target=lambda: found.extend(len(answer.data) for answer in answers), daemon=True)
+        working.start()
+        working.join(timeout=60)
+        assert not working.is_alive()
+    assert len(found) == 4
+    assert all(size > 3_000_000 for size in found)
