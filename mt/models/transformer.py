@@ -125,20 +125,18 @@ class DecoderLayer(nn.Module):
         return out
 
     def step(
-        self, x: Tensor, position: int, past: Past | None, memory: Memory, index: int, watch: bool
+        self, x: Tensor, past: Past | None, places: Places, keys: Places, memory: Memory, index: int, watch: bool
     ) -> tuple[Tensor, Past, Tensor | None]:
-        """One position `x` (N, 1, D), number `position`, after `past`.
+        """One position `x` (N, 1, D) at `places` after `past`; `keys` are the places of both.
 
         Returns the layer's output (N, 1, D), the past with this position, and where it looked (N, S), if `watch`.
         """
         grown, attention = past, None
-        here = Places.following(position, 1, x.device)
-        places = Places.following(0, position + 1, x.device)
 
         def attend_to_past(x: Tensor) -> Tensor:
             nonlocal grown
             step: Callable[..., tuple[Tensor, Past]] = self.self_attention.step  # the past is of its own kind
-            out, grown = step(x, past, here, places)
+            out, grown = step(x, past, places, keys)
             return out
 
         def attend_to_source(x: Tensor) -> Tensor:
@@ -197,12 +195,14 @@ class TransformerDecoder(nn.Module):
 
     def step(self, x: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
         """Embedded tokens `x` (N, 1, D) -> decoder states (N, 1, D), and the state after them."""
+        keys = Places.following(0, state.position + 1, x.device)
+        places = Places(keys.at[-1:], keys.end)
         past: list[Past] = []
         attention = state.attention
         watched = None if attention is None else watched_layer(self.layers)
         for index, layer in enumerate(self._typed_layers()):
             before = state.past[index] if state.past else None
-            x, grown, looked = layer.step(x, state.position, before, state.memory, index, index == watched)
+            x, grown, looked = layer.step(x, before, places, keys, state.memory, index, watch=index == watched)
             past.append(grown)
             attention = attention if looked is None else looked
         return self.norm(x), TransformerState(state.position + 1, tuple(past), state.memory, attention)
