@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,7 +34,7 @@ Part = TypeVar("Part")
 class Validation:
     """Scores a model on the recipe's validation text. Nothing is drawn, so training goes on as if it had not been.
 
-    The translations are those that `mt translate` gives with the same beam: whole sentences, detokenised, scored
+    The translations are those that `mt translate` gives by beam search with the same beam: whole sentences, detokenised, scored
     against the raw references. They are kept in the run folder, a file a validation. The ranks of `group` share the
     work, and what comes out is what one process would find.
     """
@@ -60,7 +59,7 @@ class Validation:
         references = [list(store.reference_lines("valid", "tgt"))]
         names = dict.fromkeys((*METRICS, *{recipe.train.metric} - {"loss"}))
         self.scorers = {name: recipe.evaluate.build(name, references, recipe.data.tgt_lang) for name in names}
-        decode = replace(recipe.decode, beam_size=recipe.train.valid_beam_size, n_best=1)
+        decode = recipe.decode.plain_beam(recipe.train.valid_beam_size)
         lengths = Lengths.of(store.split("train").src, store.tokenizers.src)
         self.translator = Translator(model, store.tokenizers, decode, precision.device, lengths)
 

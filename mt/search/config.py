@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mt.config import option
 from mt.errors import ConfigError
@@ -136,9 +137,14 @@ class DecodeConfig:
                 f"({self.max_length_ratio:g})."
             )
 
+    def plain_beam(self, beam_size: int) -> DecodeConfig:
+        """These settings with plain beam search for the best translation, whatever search they name."""
+        others = {name: _default(name) for name, searches in _OPTIONS.items() if "beam" not in searches}
+        return replace(self, search="beam", beam_size=beam_size, n_best=1, **others)
+
     def _check_options(self) -> None:
         for name, searches in _OPTIONS.items():
-            if self.search not in searches and getattr(self, name) != type(self).__dataclass_fields__[name].default:
+            if self.search not in searches and getattr(self, name) != _default(name):
                 raise ConfigError(
                     f"decode.{name} {getattr(self, name)} belongs to decode.search {' or '.join(searches)}, but the "
                     f"search is {self.search}: choose that search, or leave decode.{name} out."
@@ -171,3 +177,7 @@ class DecodeConfig:
         relative = int(self.max_length_ratio * source_pieces) + 50
         most = relative if self.max_length is None else min(self.max_length, relative)
         return max(most, self.shortest(source_pieces))
+
+
+def _default(name: str) -> Any:
+    return DecodeConfig.__dataclass_fields__[name].default

@@ -77,3 +77,18 @@ def test_more_are_kept_where_they_are_ranked_anew_or_may_spell_one_text(
 ) -> None:
     """Fault 81."""
     assert DecodeConfig(**options).candidates == candidates
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"search": "diverse", "beam_size": 6, "beam_groups": 3, "diversity_penalty": 0.3},
+        {"search": "sample", "samples": 4, "n_best": 4, "top_k": 3, "seed": 7},
+        {"search": "greedy"},
+        {"search": "alternatives", "beam_size": 3, "n_best": 9},
+    ],
+)
+def test_any_search_has_a_plain_beam_for_validation(options: dict[str, Any]) -> None:
+    """What the other search alone reads is left out, and all else stays."""
+    config = DecodeConfig(**options, no_repeat_ngram_size=3)
+    assert config.plain_beam(1) == DecodeConfig(beam_size=1, no_repeat_ngram_size=3)
