@@ -35,8 +35,8 @@ class Validation:
     """Scores a model on the recipe's validation text. Nothing is drawn, so training goes on as if it had not been.
 
     The translations are those that `mt translate` gives by beam search with the same beam: whole sentences,
-    detokenised, scored against the raw references. They are kept in the run folder, a file a validation. The ranks of `group` share the
-    work, and what comes out is what one process would find.
+    detokenised, scored against the raw references. They are kept in the run folder, a file a validation. The ranks of
+    `group` share the work, and what comes out is what one process would find.
     """
 
     def __init__(
