@@ -8,13 +8,11 @@ they were made of, and is written last.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +25,8 @@ from mt.models.encoder_decoder import EncoderDecoder
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
-from mt.text.files import make_folder, read_json, write_json
+from mt.text.files import read_json, write_json
+from mt.text.folders import locked, write_folder_aside
 from mt.text.tokenizer import Tokenizers
 
 NOTE = "export.json"
@@ -69,24 +68,17 @@ def folder_aside(folder: Path) -> Iterator[Path]:
     An earlier export is replaced.
 
     Raises:
-        DataError: `folder` is a file, or holds something that is no export.
+        RunError: another export is writing there; DataError: `folder` is a file, or holds something that is no export.
     """
     folder = folder.absolute()
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} cannot be a folder: a file of that name is in the way.")
     if folder.exists() and any(folder.iterdir()) and not (folder / NOTE).is_file():
         raise DataError(f"{folder} holds something that is no exported model; name a new folder.")
-    make_folder(folder.parent)
-    aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}.tmp")
-    try:
-        aside.mkdir()
+    with locked(folder, "mt export"), write_folder_aside(folder) as aside:
         yield aside
         for path in aside.rglob("*"):
             _flush(path)
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.replace(folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:
