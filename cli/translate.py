@@ -176,6 +176,6 @@ def _exported(
     from mt.device import pick_device
     from mt.export import load_exported
 
-    place = str(draw(pick_device(device, threads)))
+    chosen = str(draw(pick_device(device, threads, Place.of().process)))
     each = max(1, torch.get_num_threads() // workers)
-    return nullcontext(draw(load_exported(run, checkpoint, decode, place, workers, each)))
+    return nullcontext(draw(load_exported(run, checkpoint, decode, chosen, workers, each)))

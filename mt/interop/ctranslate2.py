@@ -155,9 +155,10 @@ class CTranslate2Engine:
         """The `config.n_best` best hypotheses of each source, given without its end mark.
 
         Raises:
-            ConfigError: a line has wishes; DataError: a source or its translation could be longer than the exported
-                positions.
+            ConfigError: a line has wishes, or `config` cannot be followed; DataError: a source or its translation could
+                be longer than the exported positions.
         """
+        check_decode(config)  # a line may have settings of its own
         if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
             raise ConfigError(f"a prefix, required or forbidden phrases and a least length {_NOT_THERE}")
         if not sources:
