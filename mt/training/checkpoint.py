@@ -126,7 +126,7 @@ class Checkpoints:
         notices: list[str] = []
         for update in reversed(self.updates()):
             try:
-                if accept(self.state(update)):
+                if accept(_read_state(self.path(update))[0]):
                     return self.load(update), notices
             except DamagedError as error:
                 notices.append(str(error))
