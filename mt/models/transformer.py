@@ -50,7 +50,9 @@ class EncoderLayer(nn.Module):
 
     def over(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
         """As `forward`, and what later positions attend to."""
-        return self._around(x, lambda x: self.attention(x, places, mask))
+        out, memory = self.attention(self.attention_residual.before(x), places, mask)
+        x = self.attention_residual.after(x, out)
+        return self.feed_forward_residual(x, self.feed_forward), memory
 
     def step(
         self, x: Tensor, past: KeysValues, places: Places, keys: Places, mask: Tensor, watch: bool
@@ -59,30 +61,11 @@ class EncoderLayer(nn.Module):
 
         Returns the output (N, 1, D), the past with this position, and where it looked (N, P), if `watch`.
         """
-        looked = None
-
-        def attend(x: Tensor) -> tuple[Tensor, KeysValues]:
-            nonlocal looked
-            out, memory = self.attention.step(x, past, places, keys, mask)
-            if watch:
-                looked = self.attention.looked(x, memory, places, keys, mask).mean(1).squeeze(1)
-            return out, memory
-
-        x, memory = self._around(x, attend)
-        return x, memory, looked
-
-    def _around(self, x: Tensor, attend: Callable[[Tensor], tuple[Tensor, KeysValues]]) -> tuple[Tensor, KeysValues]:
-        memory = None
-
-        def attention(x: Tensor) -> Tensor:
-            nonlocal memory
-            out, memory = attend(x)
-            return out
-
-        x = self.attention_residual(x, attention)
-        x = self.feed_forward_residual(x, self.feed_forward)
-        assert memory is not None
-        return x, memory
+        read = self.attention_residual.before(x)
+        out, memory = self.attention.step(read, past, places, keys, mask)
+        looked = self.attention.looked(read, memory, places, keys, mask).mean(1).squeeze(1) if watch else None
+        x = self.attention_residual.after(x, out)
+        return self.feed_forward_residual(x, self.feed_forward), memory, looked
 
 
 class TransformerEncoder(nn.Module):
@@ -118,7 +101,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, places: Places, causal: Tensor, memory: Tensor, memory_mask: Tensor) -> Tensor:
         """`x` (B, T, D) at `places`, `causal` (T, T), `memory` (B, S, D), `memory_mask` (B, 1, 1, S) -> (B, T, D)."""
-        x = self.self_residual(x, lambda x: self.self_attention(x, places, causal)[0])
+        x = self.self_residual.after(x, self.self_attention(self.self_residual.before(x), places, causal)[0])
         source = self.source_attention.keys_values(memory)
         x = self.source_residual(x, lambda x: self.source_attention(x, source, memory_mask))
         out: Tensor = self.feed_forward_residual(x, self.feed_forward)
@@ -131,24 +114,13 @@ class DecoderLayer(nn.Module):
 
         Returns the layer's output (N, 1, D), the past with this position, and where it looked (N, S), if `watch`.
         """
-        grown, attention = past, None
-
-        def attend_to_past(x: Tensor) -> Tensor:
-            nonlocal grown
-            step: Callable[..., tuple[Tensor, Past]] = self.self_attention.step  # the past is of its own kind
-            out, grown = step(x, past, places, keys)
-            return out
-
-        def attend_to_source(x: Tensor) -> Tensor:
-            nonlocal attention
-            attention = memory.weights(self.source_attention, x, index) if watch else None
-            return memory.attend(self.source_attention, x, index)
-
-        x = self.self_residual(x, attend_to_past)
-        x = self.source_residual(x, attend_to_source)
-        x = self.feed_forward_residual(x, self.feed_forward)
-        assert grown is not None
-        return x, grown, attention
+        step: Callable[..., tuple[Tensor, Past]] = self.self_attention.step  # the past is of its own kind
+        attended, grown = step(self.self_residual.before(x), past, places, keys)
+        x = self.self_residual.after(x, attended)
+        read = self.source_residual.before(x)
+        looked = memory.weights(self.source_attention, read, index) if watch else None
+        x = self.source_residual.after(x, memory.attend(self.source_attention, read, index))
+        return self.feed_forward_residual(x, self.feed_forward), grown, looked
 
 
 @dataclass(frozen=True)

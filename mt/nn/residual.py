@@ -20,7 +20,14 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor, part: Callable[[Tensor], Tensor]) -> Tensor:
         """Run `part` on `x` (B, T, D) and add what it gives."""
-        if self.pre:
-            return add_dropout(x, part(self.norm(x)), self.dropout, self.training)
-        normed: Tensor = self.norm(add_dropout(x, part(x), self.dropout, self.training))
-        return normed
+        return self.after(x, part(self.before(x)))
+
+    def before(self, x: Tensor) -> Tensor:
+        """What the part reads, of `x` (B, T, D)."""
+        read: Tensor = self.norm(x) if self.pre else x
+        return read
+
+    def after(self, x: Tensor, part: Tensor) -> Tensor:
+        """`x` (B, T, D) with what the part gave, `part` (B, T, D)."""
+        added = add_dropout(x, part, self.dropout, self.training)
+        return added if self.pre else self.norm(added)
