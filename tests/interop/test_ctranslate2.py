@@ -179,7 +179,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(tmp_path: Path) -> None:
 
 def test_wishes_of_a_line_are_refused(tmp_path: Path) -> None:
     _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], letters())
-    with pytest.raises(ConfigError, match=r"decode.search sample"):
+    with pytest.raises(ConfigError, match=r"^decode.search is sample, which cannot be run by CTranslate2"):
         theirs.search([[5]], DecodeConfig(search="sample"))
     for wish in (LineOptions(prefix=(5,)), LineOptions(forbidden=((5, 6),)), LineOptions(min_length=2)):
         with pytest.raises(ConfigError, match=r"^a prefix, required or forbidden phrases and a least length are not"):
