@@ -18,8 +18,9 @@ from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast_layers import FastDecoderLayer, FastEncoderLayer, fast_norm
 from mt.models.fast_state import FastSource, FastState
-from mt.models.slots import NEVER, WIDE, Past
+from mt.models.slots import NEVER, Past
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, watched_layer
+from mt.nn.attention import WIDE
 from mt.nn.packed import PACKINGS, rounded
 from mt.nn.places import Positions
 from mt.nn.self_attention import SelfAttention

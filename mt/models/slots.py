@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mt.nn.attention import WIDE
+
 NEVER = -1e9
 """Added to a score that must not count: its weight becomes exactly 0."""
-
-WIDE = 16
-"""PyTorch's softmax is slow over fewer numbers than a vector register holds."""
 
 ROOM = 32
 """Free slots after each copy."""

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
 
-_WIDE = 16
+WIDE = 16
+"""Numbers that torch's vector units hold: over fewer, its softmax takes ten times as long."""
 
 
 def attend(
@@ -82,8 +83,8 @@ def _floats(x: Tensor) -> Tensor:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension, which torch's vector units need at least 16 of: below, it takes ten times as long."""
-    missing = _WIDE - scores.size(-1)
+    """Over the last dimension, made at least `WIDE` for it."""
+    missing = WIDE - scores.size(-1)
     if missing <= 0:
         return scores.softmax(dim=-1)
     wide = F.pad(scores, (0, missing), value=torch.finfo(scores.dtype).min)

@@ -39,8 +39,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
-    """What products with `x` on a CPU are computed in: autocast's type where it is on."""
-    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    """What products with `x` are computed in: autocast's type where it is on."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -56,9 +57,9 @@ def shaped(rows: Tensor, like: Tensor) -> Tensor:
     return rows if not like.is_cpu else _cut(rows, like.shape)
 
 
-def padded(count: int) -> int:
-    """The number of rows that `count` is rounded up to: at most 32 numbers between two powers of two, 3 % more."""
-    step = max(1, (1 << count.bit_length()) // 64)
+def padded(count: int, sizes: int = 32) -> int:
+    """The number of rows that `count` is rounded up to: at most `sizes` between two powers of two; by 32, 3 % more."""
+    step = max(1, (1 << count.bit_length()) // (2 * sizes))
     return -(-count // step) * step
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from mt.data.batching import Batch
-from mt.nn.linear import laid_out, multiply
+from mt.nn.linear import laid_out, multiply, product_dtype
 from mt.seq2seq import Seq2Seq
 from mt.training.config import TrainConfig
 
@@ -81,7 +81,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        dtype = _product_dtype(weight)
+        dtype = product_dtype(weight)
         with torch.autocast(hidden.device.type, enabled=False):
             rows, low = laid_out(hidden, dtype, -(-len(targets) // BLOCK) * BLOCK), weight.to(dtype)
             gradients = _Gradients.zeros(rows, low) if ctx.needs_input_grad[0] else None
@@ -146,11 +146,6 @@ def _softmax(rows: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Ten
 def _minus_targets(probabilities: Tensor, targets: Tensor, smoothing: float) -> Tensor:
     """p - (1 - e) one-hot, written over `probabilities` (m, V)."""
     return probabilities.scatter_add_(1, targets.unsqueeze(1), probabilities.new_full((len(targets), 1), smoothing - 1))
-
-
-def _product_dtype(weight: Tensor) -> torch.dtype:
-    device = weight.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
 
 
 def chunk_size(device: torch.device, vocab: int) -> int:
