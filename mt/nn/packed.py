@@ -22,7 +22,7 @@ SMALL_WEIGHT = 2**17
 
 
 def rounded(count: int) -> int:
-    """The number of rows that `count` is rounded up to: fewer sizes than in training, as a search meets more of them."""
+    """The number of rows that `count` is rounded up to: fewer sizes than in training, as a search meets more."""
     return padded(count, sizes=8)
 
 
