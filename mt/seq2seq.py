@@ -54,10 +54,6 @@ class Seq2Seq(Protocol[StateT]):
         """Decoder states (B, T, D) before the output layer, for objectives that fuse the two."""
         ...
 
-    def hidden_of_both(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Of a language model: states of the source (B, S, D) and of the target (B, T, D) before the output layer."""
-        ...
-
     def __call__(self, batch: Batch) -> Tensor:
         """Logits (B, T, V) of each next target token."""
         ...

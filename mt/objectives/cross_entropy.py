@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mt.data.batching import Batch
 from mt.nn.linear import laid_out, multiply, product_dtype
-from mt.seq2seq import Seq2Seq
+from mt.seq2seq import Seq2Seq, StateT
 from mt.training.config import TrainConfig
 
 CHUNK = 256
@@ -31,10 +31,18 @@ class Loss:
     tokens: int
 
 
-class Objective(Protocol):
-    """What training minimises."""
+class TextModel(Seq2Seq[StateT], Protocol[StateT]):
+    """A model that predicts its source too."""
 
-    def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
+    def hidden_of_both(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """States of the source (B, S, D) and of the target (B, T, D) before the output layer."""
+        ...
+
+
+class Objective(Protocol):
+    """What training minimises; `mt.checks` sees to it that the model is one that it can be asked of."""
+
+    def __call__(self, model: TextModel[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`."""
         ...
 
@@ -47,29 +55,31 @@ class CrossEntropy:
 
     def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`; padding positions do not reach the output layer."""
-        return self._sums(model, model.hidden(batch), batch.tgt_out, batch.tgt_mask)
+        return self.of(model.output, model.hidden(batch), batch.tgt_out, batch.tgt_mask)
 
-    def _sums(self, model: Seq2Seq[Any], hidden: Tensor, targets: Tensor, mask: Tensor) -> Loss:
-        """The loss of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D)."""
+    def of(self, output: nn.Linear, hidden: Tensor, targets: Tensor, mask: Tensor) -> Loss:
+        """The loss of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D) through `output`."""
         hidden, targets = hidden[mask], targets[mask]
         total, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            hidden, model.output.weight, targets, self.label_smoothing
+            hidden, output.weight, targets, self.label_smoothing
         )
         return Loss(total, nll, targets.numel())
 
 
 @dataclass(frozen=True)
-class LanguageModelCrossEntropy(CrossEntropy):
+class LanguageModelCrossEntropy:
     """The loss of a language model on all of its text: the target's, and that of the source after its first token.
 
     What perplexity is taken from, and what losses are divided by, is the target alone.
     """
 
-    def __call__(self, model: Seq2Seq[Any], batch: Batch) -> Loss:
+    loss: CrossEntropy
+
+    def __call__(self, model: TextModel[Any], batch: Batch) -> Loss:
         """The loss of `model` on `batch`."""
         source, target = model.hidden_of_both(batch)
-        of_target = self._sums(model, target, batch.tgt_out, batch.tgt_mask)
-        of_source = self._sums(model, source[:, :-1], batch.src[:, 1:], batch.src_mask[:, 1:])
+        of_target = self.loss.of(model.output, target, batch.tgt_out, batch.tgt_mask)
+        of_source = self.loss.of(model.output, source[:, :-1], batch.src[:, 1:], batch.src_mask[:, 1:])
         return replace(of_target, total=of_target.total + of_source.total)
 
 
@@ -155,5 +165,5 @@ def chunk_size(device: torch.device, vocab: int) -> int:
 
 OBJECTIVES: dict[str, Callable[[TrainConfig], Objective]] = {
     "cross_entropy": lambda config: CrossEntropy(config.label_smoothing),
-    "language_model": lambda config: LanguageModelCrossEntropy(config.label_smoothing),
+    "language_model": lambda config: LanguageModelCrossEntropy(CrossEntropy(config.label_smoothing)),
 }

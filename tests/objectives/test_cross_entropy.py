@@ -56,7 +56,7 @@ def test_the_loss_is_torchs(rows: int, smoothing: float) -> None:
 def test_a_language_models_loss_has_the_source_in_it() -> None:
     """Each source token but the first, the end mark included, and each target token; no padding."""
     model, batch = build(CONFIGS["decoder_only"]), random_batch()
-    loss = LanguageModelCrossEntropy(0.1)(model, batch)
+    loss = LanguageModelCrossEntropy(CrossEntropy(0.1))(model, batch)
     alone = CrossEntropy(0.1)(model, batch)
     source, target = (model.output(states) for states in model.hidden_of_both(batch))
     torch.testing.assert_close(target, model(batch))
