@@ -13,7 +13,8 @@ from mt.nn.norms import NORMS
 from mt.nn.places import Positions
 from mt.nn.positions import POSITIONS, Sizes
 from mt.nn.residual import Residual
-from mt.nn.self_attention import SelfAttention, SimpleRecurrence
+from mt.nn.self_attention import SelfAttention
+from mt.nn.ssru import SSRU
 
 
 def norm(config: ModelConfig) -> nn.Module:
@@ -65,7 +66,7 @@ def sizes(config: ModelConfig, bidirectional: bool) -> Sizes:
 
 
 # decoder.type -> what a decoder layer does with the target so far.
-SELF_PARTS: dict[str, Callable[[ModelConfig], SelfAttention | SimpleRecurrence]] = {
+SELF_PARTS: dict[str, Callable[[ModelConfig], SelfAttention | SSRU]] = {
     "transformer": lambda config: self_attention(config, bidirectional=False),
-    "ssru": lambda config: SimpleRecurrence(config.dim),
+    "ssru": lambda config: SSRU(config.dim),
 }

@@ -16,9 +16,9 @@ from mt.models.memory import Memory
 from mt.nn.attention import KeysValues
 from mt.nn.masks import causal_mask, padding_mask
 from mt.nn.places import Places
-from mt.nn.self_attention import Cell
+from mt.nn.ssru import SSRUState
 
-Past = KeysValues | Cell
+Past = KeysValues | SSRUState
 """What a decoder layer remembers of the target."""
 
 

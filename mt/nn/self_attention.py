@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mt.nn.attention import KeysValues, Projections, attend, attention_weights
 from mt.nn.masks import window_mask
@@ -65,48 +62,3 @@ class SelfAttention(Projections):
             near = window_mask(places, keys, self.window)
             mask = near if mask is None else mask & near
         return query, mask, self.positions.bias(query, places, keys)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The state (N, D) of a recurrent unit."""
-
-    value: Tensor
-
-    def select(self, rows: Tensor) -> Cell:
-        """Keep `rows`, in that order."""
-        return Cell(self.value.index_select(0, rows))
-
-
-class SimpleRecurrence(nn.Module):
-    """SSRU in the place of self-attention (Kim et al. 2019, "From Research to Production and Back", section 3.2).
-
-    c_t = f_t c_(t-1) + (1 - f_t) W x_t with f_t = sigmoid(W_f x_t + b_f); the output is ReLU(c_t). A step costs the
-    same however much was read. It only looks back, so it needs neither positions nor masks.
-    """
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.input = nn.Linear(dim, dim, bias=False)
-        self.forget = nn.Linear(dim, dim)
-        nn.init.xavier_uniform_(self.input.weight)
-        nn.init.xavier_uniform_(self.forget.weight)
-        nn.init.zeros_(self.forget.bias)
-
-    def forward(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, Cell]:  # noqa: ARG002
-        """Of `x` (B, T, D): the output (B, T, D), and the last state."""
-        forget = self.forget(x).sigmoid()
-        fresh = (1 - forget) * self.input(x)
-        cell, cells = torch.zeros_like(fresh[:, 0]), []
-        for kept, new in zip(forget.unbind(1), fresh.unbind(1), strict=True):
-            cell = kept * cell + new
-            cells.append(cell)
-        return torch.stack(cells, 1).relu(), Cell(cell)
-
-    def step(self, x: Tensor, past: Cell | None, *_: object) -> tuple[Tensor, Cell]:
-        """One position `x` (N, 1, D) after `past`: the output (N, 1, D), and the state after it."""
-        x = x.squeeze(1)
-        forget = self.forget(x).sigmoid()
-        fresh = (1 - forget) * self.input(x)
-        cell = fresh if past is None else forget * past.value + fresh
-        return cell.relu().unsqueeze(1), Cell(cell)

@@ -1,16 +1,15 @@
-"""What a layer does with its own sequence: at once, step by step, with few heads of keys, in a window; and the SSRU."""
+"""What a layer does with its own sequence: at once, step by step, with few heads of keys, and in a window."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
 
 from mt.nn.attention import MultiHeadAttention, _attend_fused, _attend_plainly
 from mt.nn.masks import causal_mask
 from mt.nn.places import Places
 from mt.nn.positions import POSITIONS, Sizes
-from mt.nn.self_attention import SelfAttention, SimpleRecurrence
+from mt.nn.self_attention import SelfAttention
 
 B, T, D, H = 2, 7, 24, 4
 CPU = torch.device("cpu")
@@ -69,22 +68,3 @@ def test_a_window_hides_what_is_far() -> None:
     after, _ = attention(x, places, causal_mask(T, CPU))
     changed = [t for t in range(T) if not torch.allclose(before[0, t], after[0, t])]
     assert changed == [1, 2, 3]
-
-
-def test_the_simple_recurrence_is_its_formula() -> None:
-    """Kim et al. 2019, section 3.2."""
-    torch.manual_seed(0)
-    unit, x = SimpleRecurrence(D), torch.randn(B, T, D)
-    nn.init.normal_(unit.forget.bias)
-    places = Places.following(0, T, CPU)
-    found, last = unit(x, places, causal_mask(T, CPU))
-    cell, past = torch.zeros(B, D), None
-    for t in range(T):
-        forget = torch.sigmoid(x[:, t] @ unit.forget.weight.T + unit.forget.bias)
-        cell = forget * cell + (1 - forget) * (x[:, t] @ unit.input.weight.T)
-        torch.testing.assert_close(found[:, t], cell.clamp(min=0))
-        stepped, past = unit.step(x[:, [t]], past, places, places)
-        torch.testing.assert_close(stepped[:, 0], found[:, t])
-    torch.testing.assert_close(last.value, cell)
-    assert past is not None
-    assert torch.equal(past.select(torch.tensor([1, 1])).value, past.value[[1, 1]])
