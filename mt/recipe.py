@@ -67,7 +67,12 @@ def load_recipe(path_or_name: str | Path, overrides: Sequence[str] = (), flag: s
     Raises ConfigError: one sentence with file, line (or `-o ...`: the override after `flag`), key path, and what is
     allowed.
     """
-    tree: Tree = _read(_find(str(path_or_name), Path()), ())
+    return _built(_read(_find(str(path_or_name), Path()), ()), overrides, flag)
+
+
+def _built(written: Block, overrides: Sequence[str] = (), flag: str = "-o") -> Recipe:
+    """The recipe of what was written, with overrides laid over it."""
+    tree: Tree = written
     for text in overrides:
         tree = override(tree, text, Path.cwd(), flag)
     assert isinstance(tree, Block)
@@ -173,7 +178,9 @@ def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     if not file.is_file():
         hint = "; the run folder of a recipe is its model_dir" if Path(run).suffix in _SUFFIXES else ""
         raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}){hint}.")
-    recipe, trained = load_recipe(file, overrides, "--set"), load_recipe(file)
+    written = _read(file, ())
+    trained = _built(written)
+    recipe = _built(written, overrides, "--set") if overrides else trained
     for key in keys_of(Recipe):
         if key not in _FREE_OF_A_RUN and getattr(recipe, key) != getattr(trained, key):
             raise ConfigError(f"--set {key}: of a trained run only {', '.join(_FREE_OF_A_RUN)} can be set, not {key}.")
