@@ -31,7 +31,6 @@ from mt.interop.ctranslate2 import (
 from mt.interop.ctranslate2_model import check_model
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.search.config import DecodeConfig
-from mt.text.files import sha256_of
 from mt.text.tokenizer import Tokenizers
 from mt.translator import Translator, lengths_of, load, weights_file
 
@@ -89,7 +88,7 @@ def _to_ctranslate2(
         difference = _compare(translator.engine, CTranslate2Engine(aside, translator.tokenizers), sources)
         yield Progress("checking", sentences, sentences, "sentences")
         checked = {"sentences": len(sources), "greatest_difference": difference}
-        write_note(aside, sha256_of(weights_file(run, checkpoint)), checked)
+        write_note(aside, translator.weights, checked)
     return Exported(folder, len(sources), difference)
 
 
@@ -181,7 +180,7 @@ def exported(run: str | Path, checkpoint: str | None = None) -> Generator[Event,
     if (run / NOTE).is_file() and checkpoint is None:
         return run
     folder = run / "ctranslate2"
-    if made_of(folder) != sha256_of(weights_file(run, checkpoint)):
+    if made_of(folder) != weights_file(run, checkpoint).sha256:
         yield Notice(f"Converting the model to {folder}.")
         yield from export(run, folder, checkpoint=checkpoint)
     return folder

@@ -235,19 +235,19 @@ def translate_tests(
         DataError: a source text is missing or not UTF-8; RunError: there is no model yet.
     """
     run = recipe.model_dir
-    weights = sha256_of(weights_file(run, checkpoint))
+    weights = weights_file(run, checkpoint)
     decode = replace(recipe.decode, n_best=1)  # a line of translation for a line of reference
     translator: Translator | None = None
     files = {}
     for name, test in recipe.data.test.items():
         file = files[name] = translations_file(recipe, name)
         check_paths(test.src, None)
-        made_of = {"model": weights, "decode": to_mapping(decode), "source": sha256_of(test.src)}
+        made_of = {"model": weights.sha256, "decode": to_mapping(decode), "source": sha256_of(test.src)}
         if _is_up_to_date(file, made_of):
             yield Notice(f"Translations of {name} are up to date.")
             continue
         if translator is None:
-            translator = load(run, checkpoint, device, decode)
+            translator = load(run, checkpoint, device, decode, weights=weights)
         file.parent.mkdir(exist_ok=True)
         yield from translate_stream(translator, test.src, file)
         write_json(_stamp(file), {**made_of, "translations": sha256_of(file)})

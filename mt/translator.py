@@ -34,13 +34,15 @@ from mt.lines.answer import Answer, Style
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
+from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig
-from mt.text.files import Block, sha256_of
+from mt.text.files import Block
 from mt.text.tokenizer import Tokenizers
 from mt.training.allocator import keep_freed_memory
 from mt.training.checkpoint import Checkpoints
+from mt.training.checksum import Known
 from mt.training.final import final_weights
 from mt.training.snapshot import load_weights
 from mt.training.weights import read_tensors
@@ -145,17 +147,22 @@ class Translator:
         return WINDOW
 
     @property
-    def identity(self) -> str:
-        """Equal for equal translations of equal lines: of the weights, the vocabularies, the settings, the machine."""
+    def weights(self) -> str:
+        """A checksum of the model: of a run folder's the SHA-256 of its file."""
         if self._weights is None:
             self._weights = _checksum(self.model)
+        return self._weights
+
+    @property
+    def identity(self) -> str:
+        """Equal for equal translations of equal lines: of the weights, the vocabularies, the settings, the machine."""
         settings = [
             to_mapping(self.config),
             self.lengths and vars(self.lengths),
             type(self.engine).__name__,
             self.device.type,
         ]
-        return json.dumps([__version__, self._weights, self.tokenizers.fingerprint, settings])
+        return json.dumps([__version__, self.weights, self.tokenizers.fingerprint, settings])
 
     def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
         """The answer to each block, in their order; the next is read when the answer to this one was taken."""
@@ -180,6 +187,7 @@ def load(
     decode: DecodeConfig | None = None,
     mapped: bool = False,
     others: Sequence[str | Path] = (),
+    weights: Known | None = None,
 ) -> Translator:
     """Load a run folder for translation; nothing else than the folder is needed, and no code in it is run.
 
@@ -190,6 +198,7 @@ def load(
         decode: settings of the search, in place of the recipe's.
         mapped: leave the weights in the file, which several processes then share in memory; the file must stay.
         others: run folders whose models decide together with it, the mean of their probabilities.
+        weights: what `weights_file` has found in `run`, where it was asked before.
 
     Raises:
         RunError: there is no such run, model or checkpoint, it is damaged, the recipe there is of another model, or one
@@ -198,17 +207,21 @@ def load(
     """
     keep_freed_memory()
     folders = [Path(folder).expanduser() for folder in (run, *others)]
-    recipe = load_run_recipe(folders[0])
+    recipes = [load_run_recipe(folder) for folder in folders]
     place = finish(pick_device(device)) if isinstance(device, str) else device
     tokenizers, *more = (Tokenizers.load(folder / "tokenizer") for folder in folders)
     for folder, tokenizers_there in zip(folders[1:], more, strict=True):
         check_vocabularies(folders[0], tokenizers, folder, tokenizers_there)
-    files = [weights_file(folder, checkpoint) for folder in folders]
-    models = [_model(folder, file, tokenizers, mapped).to(place) for folder, file in zip(folders, files, strict=True)]
+    files = [weights or weights_file(folders[0], checkpoint)]
+    files += [weights_file(folder, checkpoint) for folder in folders[1:]]
+    models = [
+        _model(recipe.model, file.path, tokenizers, mapped).to(place)
+        for recipe, file in zip(recipes, files, strict=True)
+    ]
     # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
     model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
-    weights = " ".join(sha256_of(file) for file in files)
-    return Translator(model, tokenizers, decode or recipe.decode, place, lengths_of(recipe, folders[0]), weights)
+    lengths, checksums = lengths_of(recipes[0], folders[0]), " ".join(file.sha256 for file in files)
+    return Translator(model, tokenizers, decode or recipes[0].decode, place, lengths, checksums)
 
 
 def lengths_of(recipe: Recipe, folder: Path) -> Lengths | None:
@@ -217,15 +230,14 @@ def lengths_of(recipe: Recipe, folder: Path) -> Lengths | None:
     return Lengths.load(folder) or (Lengths.at_most(most) if most else None)
 
 
-def _model(folder: Path, file: Path, tokenizers: Tokenizers, mapped: bool) -> EncoderDecoder:
+def _model(config: ModelConfig, file: Path, tokenizers: Tokenizers, mapped: bool) -> EncoderDecoder:
     """The model of a run folder, with the weights in `file`."""
-    config = load_run_recipe(folder).model
     model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
     load_weights(model, read_tensors(file), file, assign=mapped)
     return model
 
 
-def weights_file(run: Path, checkpoint: str | None) -> Path:
+def weights_file(run: Path, checkpoint: str | None) -> Known:
     """The file with the weights of the final model or of a checkpoint, compared with its checksum. Raises as `load`."""
     if checkpoint is None:
         return final_weights(run)

@@ -22,7 +22,9 @@ from mt.lines.formats import FORMATS
 from mt.place import Place
 from mt.recipe import Recipe
 from mt.search.config import DecodeConfig
+from mt.text.files import read_json, sha256_of
 from mt.translate import Request, Style, Translated, Translator, check_paths, translate_stream, translate_tests
+from mt.translator import load
 from tests.translators import copied, copier, run_folder, untrained
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -461,6 +463,25 @@ def test_tests_of_a_run_are_translated_once(tmp_path: Path) -> None:
     weights.unlink()
     with pytest.raises(RunError, match="has no final model"):
         notices(other)
+
+
+def test_weights_are_read_once_for_their_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that no description names, and where a file of translations is to be made of them."""
+    (tmp_path / "x.en").write_bytes(b"a\n")
+    one = TestSet(tmp_path / "x.en", (tmp_path / "x.en",))
+    data = DataConfig("en", "de", (ParallelText(tmp_path, tmp_path),), test={"one": one})
+    recipe, read = run_folder(tmp_path / "run", data, DecodeConfig(max_length=5)), list[str]()
+
+    def sum_of(path: Path) -> str:
+        read.append(path.name)
+        return sha256_of(path)
+
+    monkeypatch.setattr("mt.training.checksum.sha256_of", sum_of)
+    files = finish(translate_tests(recipe, "cpu"))
+    assert read == ["model.safetensors"]
+    stamp = read_json(files["one"].with_name("one.de.json"))
+    assert stamp["model"] == sha256_of(tmp_path / "run" / "model.safetensors")
+    assert json.loads(load(tmp_path / "run", device="cpu").identity)[1] == stamp["model"]
 
 
 def test_a_missing_test_text_is_named(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from mt.text.tokenizer import Tokenizers
 from mt.training.checkpoint import Checkpoint, Checkpoints
 from mt.training.state import TrainingState
 from mt.translator import WINDOW, Alternative, Translation, Translator, load
+from mt.yaml_tree import Block, read_yaml
 from tests.data.fakes import corpus_of
 from tests.translators import LETTERS, Copy, CopyState, copied, copier, letters, run_folder, untrained
 
@@ -292,6 +293,19 @@ def test_a_run_folder_translates_wherever_it_was_moved(tmp_path: Path) -> None:
     assert texts(translator.translate(NINE)) == expected
     other = mt.load(str(tmp_path / "second"), device=torch.device("cpu"), decode=DecodeConfig(max_length=1))
     assert {len(one.text.split()) for one in other.translate(NINE)} <= {0, 1}
+
+
+def test_the_recipe_of_a_run_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_folder(tmp_path, DATA)
+    read = list[Path]()
+
+    def tree_of(path: Path, base: Path) -> Block:
+        read.append(path)
+        return read_yaml(path, base)
+
+    monkeypatch.setattr("mt.recipe.read_yaml", tree_of)
+    load(tmp_path, device="cpu")
+    assert read == [tmp_path / "recipe.yaml"]
 
 
 def test_a_run_without_what_is_asked_for_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from mt.errors import RunError
-from mt.training.checksum import DamagedError, check_file, checksum
+from mt.training.checksum import DamagedError, Known, check_file, checksum
 from mt.training.state import TrainingState
 from mt.training.weights import read_tensors, write_tensors
 
@@ -110,12 +110,11 @@ class Checkpoints:
             check_file(path / name, expected)
         return state
 
-    def weights(self, update: int) -> Path:
+    def weights(self, update: int) -> Known:
         """The file of the weights of `update`, compared with its checksum. Raises as `load`."""
         path = self.path(update)
         _, files = _read_state(path)
-        check_file(path / WEIGHTS, files[WEIGHTS])
-        return path / WEIGHTS
+        return check_file(path / WEIGHTS, files[WEIGHTS])
 
     def newest(self, accept: Callable[[TrainingState], bool] = lambda _: True) -> tuple[Checkpoint | None, list[str]]:
         """The newest whole checkpoint that `accept` takes, if any, and a sentence for each damaged newer one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mt.errors import RunError, plural
 from mt.text.files import sha256_of
@@ -14,12 +14,24 @@ class DamagedError(RunError):
     """A checkpoint or a final model is torn or was changed."""
 
 
+class Known(NamedTuple):
+    """A file that was read whole."""
+
+    path: Path
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Known:
+        """Read it."""
+        return cls(path, sha256_of(path))
+
+
 def checksum(path: Path) -> dict[str, Any]:
     """Size in bytes and SHA-256 of the file, as JSON has them."""
     return {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
-def check_file(path: Path, expected: Mapping[str, Any]) -> None:
+def check_file(path: Path, expected: Mapping[str, Any]) -> Known:
     """Compare a file with its `checksum` of before; the whole file is read only where its size is right.
 
     Raises:
@@ -32,5 +44,6 @@ def check_file(path: Path, expected: Mapping[str, Any]) -> None:
         raise DamagedError(
             f"{path.parent} is damaged: {path.name} has {size} {plural(size, 'byte')}, but had {expected['bytes']}."
         )
-    if sha256_of(path) != expected["sha256"]:
+    if (known := Known.of(path)).sha256 != expected["sha256"]:
         raise DamagedError(f"{path.parent} is damaged: {path.name} was changed after it was written.")
+    return known

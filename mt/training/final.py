@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from mt.errors import DataError, RunError
 from mt.text.files import read_json, write_json
 from mt.training.checkpoint import WEIGHTS, Checkpoints
-from mt.training.checksum import DamagedError, check_file, checksum
+from mt.training.checksum import DamagedError, Known, check_file, checksum
 from mt.training.config import AverageConfig
 from mt.training.weights import average, write_tensors
 
@@ -57,7 +57,7 @@ def write_final(run: Path, config: AverageConfig) -> list[int]:
 def _whole(checkpoints: Checkpoints, updates: Iterable[int]) -> list[Path]:
     """The files of the weights, each compared with its checksum."""
     try:
-        return [checkpoints.weights(update) for update in updates]
+        return [checkpoints.weights(update).path for update in updates]
     except DamagedError as error:
         raise RunError(
             f"{error} The final model is to be the mean of it and others: restore it, or delete that folder to do "
@@ -65,7 +65,7 @@ def _whole(checkpoints: Checkpoints, updates: Iterable[int]) -> list[Path]:
         ) from error
 
 
-def final_weights(run: Path) -> Path:
+def final_weights(run: Path) -> Known:
     """The file of the final model's weights, compared with the size and checksum in `model.json`, if that is there.
 
     Raises:
@@ -75,10 +75,10 @@ def final_weights(run: Path) -> Path:
         raise RunError(f"{run} has no final model: let mt train end, or choose a checkpoint (best, last, ...).")
     if (run / DESCRIPTION).exists() and (expected := _checksum(run / DESCRIPTION)):
         try:
-            check_file(run / WEIGHTS, expected)
+            return check_file(run / WEIGHTS, expected)
         except DamagedError as error:
             raise RunError(f"{error} Restore it, or train again: mt train makes it from its checkpoints.") from error
-    return run / WEIGHTS
+    return Known.of(run / WEIGHTS)
 
 
 def _checksum(path: Path) -> dict[str, Any]:

@@ -53,9 +53,9 @@ def initialise(model: nn.Module, file: Path) -> None:
 
 def _weights_of(run: Path) -> Path:
     if (run / WEIGHTS).is_file():
-        return final_weights(run)
+        return final_weights(run).path
     checkpoints = Checkpoints(run)
     newest = checkpoints.updates()[-1:]
     if not newest:
         raise RunError(f"{KEY}: {run} has neither a final model nor a checkpoint.")
-    return checkpoints.weights((checkpoints.best(1) or newest)[0])
+    return checkpoints.weights((checkpoints.best(1) or newest)[0]).path

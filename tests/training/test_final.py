@@ -42,7 +42,7 @@ def flip(path: Path) -> None:
 
 def test_it_is_the_mean_and_is_described(run: Path) -> None:
     assert write_final(run, LAST) == [2, 3]
-    assert read_tensors(final_weights(run))["w"].tolist() == [2.5] * 4
+    assert read_tensors(final_weights(run).path)["w"].tolist() == [2.5] * 4
     file = run / "model.safetensors"
     assert read_json(run / "model.json") == {
         "mean_of": ["step-00000002", "step-00000003"],
@@ -61,7 +61,7 @@ def test_a_damaged_one_is_refused_and_made_again(run: Path, damage: Callable[[Pa
     with pytest.raises(RunError, match=f"^{re.escape(str(run))} is damaged: {what}.*train makes it from its check"):
         final_weights(run)
     write_final(run, LAST)
-    assert final_weights(run) == run / "model.safetensors"
+    assert final_weights(run) == (run / "model.safetensors", sha256_of(run / "model.safetensors"))
 
 
 @pytest.mark.parametrize("description", [b"\xff{", b"[1, 2]", b""])
@@ -80,9 +80,9 @@ def test_without_a_checksum_there_is_nothing_to_compare(run: Path) -> None:
     write_final(run, LAST)
     flip(run / "model.safetensors")
     write_json(run / "model.json", {"mean_of": ["step-00000003"]})
-    assert final_weights(run).is_file()
+    assert final_weights(run).path.is_file()
     (run / "model.json").unlink()
-    assert final_weights(run).is_file()
+    assert final_weights(run).path.is_file()
 
 
 @pytest.mark.parametrize("damage", [cut, flip])
@@ -93,7 +93,7 @@ def test_no_mean_is_made_of_a_damaged_checkpoint(run: Path, damage: Callable[[Pa
     damage(path / "model.safetensors")
     with pytest.raises(RunError, match=f"^{path} is damaged: .* restore it, or delete that folder to do without, and"):
         write_final(run, LAST)
-    assert read_tensors(final_weights(run))["w"].tolist() == [2.5] * 4
+    assert read_tensors(final_weights(run).path)["w"].tolist() == [2.5] * 4
 
 
 def test_no_description_is_left_beside_weights_of_which_it_does_not_tell(
@@ -110,7 +110,7 @@ def test_no_description_is_left_beside_weights_of_which_it_does_not_tell(
         patch.setattr("mt.training.final.write_json", killed)
         with pytest.raises(KeyboardInterrupt):
             write_final(run, LAST)
-    assert read_tensors(final_weights(run))["w"].tolist() == [1.5] * 4
+    assert read_tensors(final_weights(run).path)["w"].tolist() == [1.5] * 4
 
 
 def test_whoever_may_read_the_description_may_read_the_weights(run: Path) -> None:
