@@ -84,7 +84,7 @@ class Beam:
         ending, following = self.ranked(log_probs, discouraged)
         self._finish(ending, bonus)
         done = self._done(following.sums.amax(1))
-        searched = (~done).nonzero().squeeze(1)  # the step's only wait for the device
+        searched = (~done).nonzero().squeeze(1)  # waits for the device, as the look for equals did
         unmoved = len(searched) == len(done) and self.sums.size(1) == following.sums.size(1) == 1
         if len(searched) < len(done):
             self.cut(done & (self.finished < self.best.size(1)), ending.rows[ending.sums.isfinite()], bonus)
@@ -105,8 +105,7 @@ class Beam:
 
     def _candidates(self, log_probs: Tensor, discouraged: Tensor | None) -> Candidates:
         """The best 2 x beam; at most one of a row's ends, so these hold all that finish and all that go on."""
-        for token in (self.symbols.bos, self.symbols.pad):
-            log_probs[:, token] = -math.inf  # a step's answer is the search's own
+        self.symbols.forbid_marks(log_probs)
         preferred = log_probs if discouraged is None else log_probs - discouraged
         sums, hypotheses, tokens = best_continuations(preferred[:, : self.symbols.size], self.sums, 2 * self.size)
         count, width = self.sums.shape

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,11 @@ class Symbols:
     """Never generated."""
     size: int
     """Entries of the vocabulary; rows of the output layer from here on are never generated."""
+
+    def forbid_marks(self, log_probs: Tensor) -> None:
+        """Write -inf for bos and pad into `log_probs` (N, V): a step's answer is the search's own."""
+        for token in (self.bos, self.pad):
+            log_probs[:, token] = -math.inf
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,8 @@ def _follow(
     while len(paths):
         log_probs, state = step(tokens, state)
         length = len(trace.tokens)
-        log_probs = _allowed(log_probs, symbols)
+        symbols.forbid_marks(log_probs)
+        log_probs = log_probs[:, : symbols.size].nan_to_num_(-math.inf, math.inf, -math.inf)  # NaN counts as -inf
         tokens = choose(log_probs, paths, length)
         after = sums + log_probs.gather(1, tokens[:, None]).squeeze(1)
         ends = (tokens == symbols.eos) & after.isfinite()
@@ -158,10 +159,3 @@ def _follow(
         sums = after
         trace.extend(tokens, going, sums)
     return trace
-
-
-def _allowed(log_probs: Tensor, symbols: Symbols) -> Tensor:
-    """`log_probs` (N, V) of the entries of the vocabulary that may be generated; bos and pad never are."""
-    log_probs = log_probs[:, : symbols.size]
-    never = torch.tensor([symbols.bos, symbols.pad], device=log_probs.device)
-    return log_probs.masked_fill(log_probs.isnan(), -math.inf).index_fill(1, never, -math.inf)
