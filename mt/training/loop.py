@@ -188,13 +188,12 @@ class Trainer:
         scores = yield from self._scores(self.validate)
         if scores is None:
             return False
-        best = self.state.best.get(self.config.metric)
         state = self.state.after_validation(scores)
         scale = self.config.schedule.lr_scale(state.lr_scale, state.bad_validations, self.config.lr)
         keep = self.checkpoints.is_among_best(state, self.config.keep_best)
         self._advance(replace(state, lr_scale=scale, saving=state.saving or keep))
         self._unsaved = True
-        yield Validated(self.state, self.state.best.get(self.config.metric) != best)
+        yield Validated(self.state, is_best=self.state.bad_validations == 0)
         return True
 
     def _scores(self, validate: Validate) -> Generator[Event, None, dict[str, float] | None]:
