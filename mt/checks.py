@@ -15,7 +15,6 @@ from mt.recipe import Recipe
 from mt.scoring.tokenizers import tokenizer_for
 from mt.training import board
 
-STAGES = ("fetch", "prepare", "train", "translate", "evaluate", "run")
 _NAME = re.compile(r"\w[\w.+-]*")
 
 
