@@ -13,13 +13,14 @@ import click
 
 from cli import options
 from cli.draw import draw
+from mt.lines.formats import FORMATS
+from mt.lines.request import INPUTS, Request
 from mt.place import Place
 
 if TYPE_CHECKING:
     from mt.lines.answer import Answering
     from mt.search.config import DecodeConfig
 
-FORMATS = ("text", "jsonl")
 BACKENDS = ("torch", "ctranslate2")
 
 
@@ -32,7 +33,7 @@ BACKENDS = ("torch", "ctranslate2")
 @click.option(
     "--format",
     "style",
-    type=click.Choice(FORMATS),
+    type=click.Choice(tuple(FORMATS)),
     default="text",
     show_default=True,
     help="text: a line for each translation, n of them with --n-best; jsonl: a JSON object for each source "
@@ -40,7 +41,7 @@ BACKENDS = ("torch", "ctranslate2")
 )
 @click.option(
     "--input-format",
-    type=click.Choice(FORMATS),
+    type=click.Choice(tuple(INPUTS)),
     default="text",
     show_default=True,
     help="text: lines; jsonl: a JSON object a line, with text and perhaps prefix, constraints, banned, options.",
@@ -122,7 +123,7 @@ def translate(
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
-    from mt.translate import Request, Style, check_paths, translate_stream
+    from mt.translate import Style, check_paths, translate_stream
 
     place = Place.of()
     if place.size > 1 and not (source and target):
