@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from benchmarks.peers.decoding import Task
-from benchmarks.training import ROOT, TORCH, Tool, environment
+from benchmarks.peers.worker import TORCH, Tool, Worker, environment
 from mt.events import finish
 from mt.export import exported
 from mt.models.config import ModelConfig
@@ -88,44 +86,23 @@ SINGLY = [
 ]
 
 
-class Worker:
+class Decoder(Worker):
     """A running worker process, and what it measured."""
 
     def __init__(self, variant: Variant, python: Path, task: Path) -> None:
+        settings = variant.settings
+        super().__init__(variant.name, python, settings["threads"], variant.tool.module, task, json.dumps(settings))
         self.variant = variant
         self.seconds: list[float] = []
         self.peak = 0
         self.found: list[Any] = []
-        command = [str(python), "-m", variant.tool.module, str(task), json.dumps(variant.settings)]
-        environ = os.environ | {"OMP_NUM_THREADS": str(variant.settings["threads"])}
-        with task.with_name(f"{variant.name}.log").open("w") as log:
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(
-                command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=log, text=True, env=environ
-            )
-        self._answer()
 
     def turn(self, request: str) -> float:
         """Decode, and return the seconds."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{request}\n")
-        self._process.stdin.flush()
-        answer = self._answer()
+        answer = self.ask(request)
         self.seconds.append(answer["seconds"])
         self.peak, self.found = answer["peak_bytes"], answer["found"]
         return self.seconds[-1]
-
-    def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            sys.exit(f"The worker {self.variant.name} ended early; its log is in the cache folder.")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
 
 
 def huggingface_weights(translator: Translator, config: ModelConfig, rows: int) -> dict[str, Tensor]:
@@ -213,16 +190,16 @@ def _widths(config: ModelConfig) -> dict[str, int]:
     return {"ffn_dim": config.ffn_dim, "attention_heads": config.heads}
 
 
-def bleu(worker: Worker, tokenizers: Tokenizers, references: Sequence[str]) -> float:
+def bleu(worker: Decoder, tokenizers: Tokenizers, references: Sequence[str]) -> float:
     """Of what a worker found last."""
     found = worker.found
     texts = found if isinstance(found[0], str) else tokenizers.tgt.decode_batch(found)
     return score(texts, [list(references)[: len(texts)]], "bleu").value
 
 
-def race(chosen: Sequence[Variant], request: str, rounds: int, cache: Path, task: Path) -> list[Worker]:
+def race(chosen: Sequence[Variant], request: str, rounds: int, cache: Path, task: Path) -> list[Decoder]:
     """Start the workers, and let each decode in turn."""
-    workers = [Worker(one, environment(cache / one.tool.module.split("_")[-1], one.tool), task) for one in chosen]
+    workers = [Decoder(one, environment(cache / one.tool.module.split("_")[-1], one.tool), task) for one in chosen]
     count = int(request.split()[1])
     for number in range(rounds):
         for worker in workers:
@@ -233,7 +210,7 @@ def race(chosen: Sequence[Variant], request: str, rounds: int, cache: Path, task
     return workers
 
 
-def report(workers: Sequence[Worker], count: int, tokenizers: Tokenizers, references: Sequence[str]) -> None:
+def report(workers: Sequence[Decoder], count: int, tokenizers: Tokenizers, references: Sequence[str]) -> None:
     """Print sentences a second, peak memory and BLEU, and the ratios of ours to the best setting of each peer."""
     for worker in workers:
         speed = count / statistics.median(worker.seconds)
@@ -247,9 +224,9 @@ def report(workers: Sequence[Worker], count: int, tokenizers: Tokenizers, refere
             print(f"  {mine.variant.name} / {kind}: {statistics.median(ratios):.2f} ({spread})")
 
 
-def _best(workers: Sequence[Worker]) -> dict[str, Worker]:
+def _best(workers: Sequence[Decoder]) -> dict[str, Decoder]:
     """Of each kind of peer the fastest setting."""
-    found: dict[str, Worker] = {}
+    found: dict[str, Decoder] = {}
     for worker in sorted(workers, key=lambda one: statistics.median(one.seconds)):
         if worker.variant.tool is not OURS:
             found.setdefault(worker.variant.kind, worker)

@@ -6,10 +6,7 @@ python -m benchmarks.training --src train.en --tgt train.de --cache FOLDER
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,23 +16,12 @@ from pathlib import Path
 import torch
 
 from benchmarks.peers.protocol import Batch, Shape, write_task
+from benchmarks.peers.worker import ROOT, TORCH, Tool, Worker, environment
 from mt.data.store import Store
 from mt.data.training_data import Elsewhere, TrainingData
 from mt.events import finish
 from mt.prepare import prepare
 from mt.recipe import load_recipe
-
-ROOT = Path(__file__).resolve().parents[1]
-TORCH = "torch==2.13.0"
-
-
-@dataclass(frozen=True)
-class Tool:
-    """A worker module, and the arguments of the `pip install`s that make its environment; none: this one."""
-
-    module: str
-    installs: tuple[tuple[str, ...], ...] = ()
-
 
 OURS = Tool("benchmarks.peers.ours")
 PRODUCTS = Tool("benchmarks.peers.products")
@@ -72,56 +58,6 @@ class Turn:
     def speed(self) -> float:
         """Target tokens a second."""
         return self.tokens / self.seconds
-
-
-class Worker:
-    """A running worker process."""
-
-    def __init__(self, name: str, python: Path, module: str, task: Path, threads: int) -> None:
-        self.name = name
-        with task.with_name(f"{name}.log").open("w") as log:
-            self._process = subprocess.Popen(
-                [python, "-m", module, task],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=os.environ | {"OMP_NUM_THREADS": str(threads)},
-            )
-        self._answer()
-
-    def turn(self, updates: int) -> Turn:
-        """Train that many updates."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{updates}\n")
-        self._process.stdin.flush()
-        return Turn(**self._answer())
-
-    def _answer(self) -> dict[str, int]:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            sys.exit(f"The worker {self.name} ended early; its log is in the cache folder.")
-        answer: dict[str, int] = json.loads(line)
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-
-def environment(folder: Path, tool: Tool) -> Path:
-    """The Python of the tool's environment, made where it is missing."""
-    if not tool.installs:
-        return Path(sys.executable)
-    python, done = folder / "bin" / "python", folder / "installed"
-    if not done.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        for packages in tool.installs:
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
-        done.touch()
-    return python
 
 
 def make_batches(src: Path, tgt: Path, folder: Path, vocab_size: int, budget: int, count: int) -> list[Batch]:
@@ -200,13 +136,13 @@ def main() -> None:
     write_task(task, shape, batches)
     tools = {"ours": OURS, "products": PRODUCTS} | {name: PEERS[name] for name in options.peers.split(",") if name}
     workers = [
-        Worker(name, environment(options.cache / name, tool), tool.module, task, options.threads)
+        Worker(name, environment(options.cache / name, tool), options.threads, tool.module, task)
         for name, tool in tools.items()
     ]
     turns: dict[str, list[Turn]] = {name: [] for name in tools}
     for number in range(options.rounds):
         for worker in workers:
-            turns[worker.name].append(worker.turn(options.updates).by(options.clock))
+            turns[worker.name].append(Turn(**worker.ask(options.updates)).by(options.clock))
             print(f"round {number + 1}: {worker.name} {turns[worker.name][-1].speed:.0f}", file=sys.stderr)
     for worker in workers:
         worker.close()
