@@ -100,6 +100,18 @@ def to_mapping(config: Any, folder: Path | None = None) -> Any:
     return int(text) if text.isdecimal() and str(int(text)) == text else text
 
 
+def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Dotted key and value of each leaf of a tree of mappings and of lists of mappings: `data.train[0].src`."""
+    if isinstance(tree, Mapping):
+        for name, entry in tree.items():
+            yield from leaves(entry, f"{key}.{name}" if key else str(name))
+    elif isinstance(tree, (list, tuple)) and any(isinstance(entry, Mapping) for entry in tree):
+        for number, entry in enumerate(tree):
+            yield from leaves(entry, f"{key}[{number}]")
+    else:
+        yield key, tree
+
+
 def _path_text(path: Path, folder: Path | None) -> str:
     absolute = Path(os.path.abspath(path)) if not path.is_absolute() else path  # noqa: PTH100 (keeps symlinks)
     if folder is None or not absolute.is_relative_to(folder):

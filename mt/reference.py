@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
 
-from mt.config import bounds_in_words, is_block, keys_of, types_of, without_none
+from mt.config import bounds_in_words, is_block, keys_of, leaves, types_of, without_none
 from mt.models.presets import PRESETS
 from mt.recipe import Recipe
 
@@ -123,13 +123,5 @@ def _first_sentence(kind: Any) -> str:
 def _presets() -> str:
     lines = ["## Presets", "", "| `model.preset` | keys |", "| --- | --- |"]
     for name, keys in PRESETS.items():
-        lines.append(f"| `{name}` | {', '.join(f'`{path}: {value}`' for path, value in _flat(keys, ''))} |")
+        lines.append(f"| `{name}` | {', '.join(f'`{path}: {value}`' for path, value in leaves(keys))} |")
     return "\n".join([*lines, ""])
-
-
-def _flat(keys: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, value in keys.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from mt.config import to_mapping
 from mt.errors import ConfigError, DataError, MissingExtraError, RunError
-from mt.interop.ctranslate2_model import POSITIONS, flat, refuse, specification
+from mt.interop.ctranslate2_model import POSITIONS, refuse, specification
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.search.config import DecodeConfig
@@ -58,7 +58,7 @@ def require() -> None:
 
 def check_decode(config: DecodeConfig) -> None:
     """Refuse settings of the search that CTranslate2 cannot follow; ConfigError names the key."""
-    refuse("decode", flat(to_mapping(config)), flat(to_mapping(DecodeConfig())), DECODES)
+    refuse("decode", to_mapping(config), to_mapping(DecodeConfig()), DECODES)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ new kind of model is refused with its reason until somebody converts it here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mt.config import to_mapping
+from mt.config import leaves, to_mapping
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
@@ -55,19 +56,20 @@ def check_model(config: ModelConfig) -> None:
     Raises:
         ConfigError: with the first such key, its value, and the values that can be exported.
     """
-    refuse("model", flat(to_mapping(config)), flat(to_mapping(ModelConfig())), RUNS)
+    refuse("model", to_mapping(config), to_mapping(ModelConfig()), RUNS)
 
 
 def refuse(
-    block: str, settings: dict[str, Any], defaults: dict[str, Any], runs: dict[str, tuple[Any, ...] | None]
+    block: str, settings: Mapping[str, Any], defaults: Mapping[str, Any], runs: dict[str, tuple[Any, ...] | None]
 ) -> None:
-    """Refuse a key of `settings` with a value that is not in `runs`; a key that is not there must be at its default.
+    """Refuse a key of a block with a value that is not in `runs`; a key that is not there must be at its default.
 
     Raises:
         ConfigError: the key, its value, and what is possible.
     """
-    for key, value in settings.items():
-        allowed = runs.get(key, (defaults.get(key),))
+    at_default = dict(leaves(defaults))
+    for key, value in leaves(settings):
+        allowed = runs.get(key, (at_default.get(key),))
         if allowed is not None and value not in allowed:
             words = " or ".join(_written(one) for one in allowed)
             raise ConfigError(
@@ -78,14 +80,6 @@ def refuse(
 
 def _written(value: Any) -> str:
     return "null" if value is None else str(value).lower()
-
-
-def flat(mapping: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"encoder": {"layers": 6}} -> {"encoder.layers": 6}."""
-    found: dict[str, Any] = {}
-    for key, value in mapping.items():
-        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
-    return found
 
 
 def specification(model: EncoderDecoder, config: ModelConfig, tokenizers: Tokenizers) -> Any:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mt.config import leaves
 from mt.errors import RunError, plural
 
 FREE, END, SETTING, FIXED = "free", "end", "setting", "fixed"
@@ -82,7 +83,7 @@ class Change:
 
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
     """The keys, dotted, that differ between two recipes given as plain mappings; in the order of the recipe."""
-    before, after = dict(_flat(old, "")), dict(_flat(new, ""))
+    before, after = dict(leaves(old)), dict(leaves(new))
     return [
         Change(key, before.get(key), after.get(key))
         for key in {**before, **after}
@@ -134,18 +135,6 @@ def ranks_notice(old: int, new: int, old_accumulate: int, accumulate: int) -> st
         return f"{begin}, and an update takes {now} micro-batches as before."
     keep = f"train.accumulate={was // new} keeps it" if was % new == 0 else f"no train.accumulate of {new} makes {was}"
     return f"{begin}, but an update takes {now} micro-batches where it took {was} ({keep})."
-
-
-def _flat(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """The leaves of a tree of mappings and lists of mappings, with their dotted keys."""
-    if isinstance(value, Mapping) and value:
-        for name, entry in value.items():
-            yield from _flat(entry, f"{key}.{name}" if key else str(name))
-    elif isinstance(value, (list, tuple)) and any(isinstance(entry, Mapping) for entry in value):
-        for number, entry in enumerate(value):
-            yield from _flat(entry, f"{key}[{number}]")
-    elif not (isinstance(value, Mapping) and not value):
-        yield key, value
 
 
 def _typed(value: Any) -> Any:
