@@ -100,6 +100,14 @@ def to_mapping(config: Any, folder: Path | None = None) -> Any:
     return int(text) if text.isdecimal() and str(int(text)) == text else text
 
 
+def as_yaml(value: Any) -> str:
+    """A single value, or a list of them, as a recipe has it."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(as_yaml, value))}]"
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else str(value)
+
+
 def leaves(tree: Any, key: str = "") -> Iterator[tuple[str, Any]]:
     """Dotted key and value of each leaf of a tree of mappings and of lists of mappings: `data.train[0].src`."""
     if isinstance(tree, Mapping):

@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
 
-from mt.config import bounds_in_words, is_block, keys_of, leaves, types_of, without_none
+from mt.config import as_yaml, bounds_in_words, is_block, keys_of, leaves, types_of, without_none
 from mt.models.presets import PRESETS
 from mt.recipe import Recipe
 
@@ -96,17 +96,10 @@ def _type(kind: Any) -> str:
 
 def _default(declared: Field[Any], kind: Any) -> str:
     if declared.default is not MISSING:
-        return f"`{_value(declared.default)}`"
+        return f"`{as_yaml(declared.default)}`"
     if declared.default_factory is MISSING:
         return "required"
-    return "see below" if is_block(kind) else f"`{_value(declared.default_factory())}`"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(_value(entry) for entry in value)}]"
-    words = {None: "null", True: "true", False: "false"}
-    return words[value] if value is None or isinstance(value, bool) else str(value)
+    return "see below" if is_block(kind) else f"`{as_yaml(declared.default_factory())}`"
 
 
 def _allowed(declared: Field[Any]) -> str:
@@ -123,5 +116,5 @@ def _first_sentence(kind: Any) -> str:
 def _presets() -> str:
     lines = ["## Presets", "", "| `model.preset` | keys |", "| --- | --- |"]
     for name, keys in PRESETS.items():
-        lines.append(f"| `{name}` | {', '.join(f'`{path}: {value}`' for path, value in leaves(keys))} |")
+        lines.append(f"| `{name}` | {', '.join(f'`{path}: {as_yaml(value)}`' for path, value in leaves(keys))} |")
     return "\n".join([*lines, ""])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mt.config import dump, key_paths, option, to_mapping
+from mt.config import as_yaml, dump, key_paths, leaves, option, to_mapping
 from mt.config_reader import build
 from mt.errors import ConfigError
 from mt.training.units import Period
@@ -349,6 +350,17 @@ def test_reading_what_was_dumped_gives_it_back(recipe: Outer) -> None:
 def test_paths_inside_the_folder_are_dumped_relative_to_it() -> None:
     recipe = Outer("x", paths=(HERE / "a", HERE / "~b", HERE, Path("/else/c")))
     assert to_mapping(recipe, HERE)["paths"] == ["a", "./~b", ".", "/else/c"]
+
+
+@pytest.mark.parametrize("value", [None, True, False, 3, 1e-07, 0.0, "word", [1, 2], [], [True, None]])
+def test_single_values_are_said_as_yaml_says_them(value: Any) -> None:
+    read = yaml.safe_load(as_yaml(value))
+    assert (float(read) if isinstance(value, float) else read) == value
+
+
+def test_leaves_have_dotted_keys() -> None:
+    tree = {"a": 1, "b": {"c": [1, 2], "d": {}}, "e": [{"f": 2}, {"f": 3}], "g": []}
+    assert list(leaves(tree)) == [("a", 1), ("b.c", [1, 2]), ("e[0].f", 2), ("e[1].f", 3), ("g", [])]
 
 
 def test_every_number_survives() -> None:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from mt.config import leaves, to_mapping
+from mt.config import as_yaml, leaves, to_mapping
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
@@ -71,15 +71,11 @@ def refuse(
     for key, value in leaves(settings):
         allowed = runs.get(key, (at_default.get(key),))
         if allowed is not None and value not in allowed:
-            words = " or ".join(_written(one) for one in allowed)
+            words = " or ".join(map(as_yaml, allowed))
             raise ConfigError(
-                f"{block}.{key} is {_written(value)}, which cannot be run by CTranslate2: with it {block}.{key} must "
+                f"{block}.{key} is {as_yaml(value)}, which cannot be run by CTranslate2: with it {block}.{key} must "
                 f"be {words}. Translate without it."
             )
-
-
-def _written(value: Any) -> str:
-    return "null" if value is None else str(value).lower()
 
 
 def specification(model: EncoderDecoder, config: ModelConfig, tokenizers: Tokenizers) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mt.config import option
+from mt.config import as_yaml, option
 from mt.errors import ConfigError
-from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, keys_read, refuse_unread, text
+from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, keys_read, refuse_unread
 from mt.models.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class DecoderConfig:
         for key, contexts in needs.items():
             if getattr(self, key) not in (False, "global") and self.context not in contexts:
                 raise ConfigError(
-                    f"model.decoder.{key} {text(getattr(self, key))} needs model.decoder.context {contexts}, but it is "
-                    f"{self.context}."
+                    f"model.decoder.{key} {as_yaml(getattr(self, key))} needs model.decoder.context {contexts}, but it "
+                    f"is {self.context}."
                 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from mt.config import as_yaml
 from mt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,18 +57,10 @@ def refuse_unread(config: ModelConfig) -> None:
         value, default = getattr(owner, name), _default(type(owner), name)
         if value != default:
             raise ConfigError(
-                f"model.{key} {text(value)} is not for an encoder of type {encoder} and a decoder of type {decoder}: "
-                f"leave it at {text(default)}, or choose another model.encoder.type or model.decoder.type."
+                f"model.{key} {as_yaml(value)} is not for an encoder of type {encoder} and a decoder of type {decoder}"
+                f": leave it at {as_yaml(default)}, or choose another model.encoder.type or model.decoder.type."
             )
 
 
 def _default(cls: type, name: str) -> object:
     return next(entry.default for entry in fields(cls) if entry.name == name)
-
-
-def text(value: object) -> str:
-    """A value as a recipe has it."""
-    words = {None: "null", True: "true", False: "false"}
-    if value is None or isinstance(value, bool):
-        return words[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)

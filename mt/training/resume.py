@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mt.config import leaves
+from mt.config import as_yaml, leaves
 from mt.errors import RunError, plural
 
 FREE, END, SETTING, FIXED = "free", "end", "setting", "fixed"
@@ -70,7 +70,7 @@ class Change:
     new: Any
 
     def __str__(self) -> str:
-        return f"{self.key}: {_shown(self.old)} -> {_shown(self.new)}"
+        return f"{self.key}: {as_yaml(self.old)} -> {as_yaml(self.new)}"
 
     @property
     def rule(self) -> str:
@@ -142,12 +142,6 @@ def _typed(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_typed(entry) for entry in value]
     return (isinstance(value, bool), value)
-
-
-def _shown(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
 
 
 def _listed(changes: list[Change]) -> str:

@@ -37,8 +37,8 @@ WITHOUT_ENCODER = {"encoder": EncoderConfig("none"), "decoder": DecoderConfig("l
          "model.decoder.residual true is not for an encoder of type transformer and a decoder of type transformer: "
          "leave it at false, or choose another model.encoder.type or model.decoder.type."),
         ({**LSTM, "attention_dropout": 0.1},
-         "model.attention_dropout 0.1 is not for an encoder of type lstm and a decoder of type lstm: leave it at 0, or "
-         "choose another model.encoder.type or model.decoder.type."),
+         "model.attention_dropout 0.1 is not for an encoder of type lstm and a decoder of type lstm: leave it at 0.0, "
+         "or choose another model.encoder.type or model.decoder.type."),
         ({"encoder": EncoderConfig("gru", bidirectional="first"), "decoder": DecoderConfig("gru"), "dim": 7},
          "model.dim (7) must be even with model.encoder.bidirectional first: each direction has half of it."),
         ({"encoder": EncoderConfig("gru", layers=2), "decoder": DecoderConfig("lstm", layers=3, initial="state")},
