@@ -66,7 +66,7 @@ def test_a_new_learning_rate_is_told_with_both_values() -> None:
     [
         ("model.dim", 256, "model.dim: 128 -> 256"),
         ("tokenizer.vocab_size", 4000, "tokenizer.vocab_size: 8000 -> 4000"),
-        ("tokenizer.user_symbols", ["<a>"], "tokenizer.user_symbols: [] -> ['<a>']"),
+        ("tokenizer.user_symbols", ["<a>"], "tokenizer.user_symbols: [] -> [<a>]"),
         ("seed", 2, "seed: 1 -> 2"),
         ("train.batch_tokens", 2048, "train.batch_tokens: 4096 -> 2048"),
         ("data.dedup", True, "data.dedup: null -> true"),
