@@ -10,11 +10,13 @@ import io
 import os
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from mt.errors import ConfigError
 
 
 def option(
@@ -52,6 +54,27 @@ def keys_of(cls: type) -> dict[str, Field[Any]]:
 def types_of(cls: type) -> dict[str, Any]:
     """The resolved type of each key."""
     return typing.get_type_hints(cls)
+
+
+def default_of(cls: type, key: str) -> Any:
+    """What a key is where nobody wrote it."""
+    return keys_of(cls)[key].default
+
+
+def refuse_idle(config: Any, block: str, choice: str, readers: Mapping[str, Sequence[str]]) -> None:
+    """Refuse a value for a key that would not be read. `readers`: key -> the values of `choice` with which it is.
+
+    Raises:
+        ConfigError: it names the keys, which stand in `block`.
+    """
+    chosen = getattr(config, choice)
+    for key, names in readers.items():
+        value = getattr(config, key)
+        if chosen not in names and value != default_of(type(config), key):
+            raise ConfigError(
+                f"{block}.{key} {as_yaml(value)} belongs to {block}.{choice} {' or '.join(names)}, but that is "
+                f"{chosen}: change {block}.{choice}, or leave {block}.{key} out."
+            )
 
 
 def is_block(kind: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mt.config import as_yaml, option
+from mt.config import option, refuse_idle
 from mt.errors import ConfigError
 from mt.models.keys import DECODER_KEYS, ENCODER_KEYS, keys_read, refuse_unread
 from mt.models.presets import PRESETS
@@ -29,6 +29,9 @@ class EncoderConfig:
     )
     residual: bool = option(False, help="recurrent layers from the third on add what they read to what they give")
     reverse_source: bool = option(False, help="read the words backwards (Sutskever et al. 2014)")
+
+
+_OF_CONTEXTS = {"window": ("bottom", "top"), "input_feeding": ("top",), "maxout": ("none", "summary", "bottom")}
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,10 @@ class DecoderConfig:
                 f"{self.context}: contexts bottom and top need a score (additive, dot, general or concat), none and "
                 "summary have no attention."
             )
-        needs = {"window": "bottom or top", "input_feeding": "top", "maxout": "none, summary or bottom"}
-        for key, contexts in needs.items():
-            if getattr(self, key) not in (False, "global") and self.context not in contexts:
-                raise ConfigError(
-                    f"model.decoder.{key} {as_yaml(getattr(self, key))} needs model.decoder.context {contexts}, but it "
-                    f"is {self.context}."
-                )
+        refuse_idle(self, "model.decoder", "context", _OF_CONTEXTS)
+
+
+_OF_POSITIONS = {"max_positions": ("learned",), "position_base": ("sinusoidal", "rotary")}
 
 
 @dataclass(frozen=True)
@@ -183,12 +183,7 @@ class ModelConfig:
             raise ConfigError(f"model.heads ({self.heads}) must be a multiple of model.kv_heads ({self.kv_heads}).")
 
     def _check_positions(self) -> None:
-        for key, default, kinds in (
-            ("max_positions", 1024, "learned"),
-            ("position_base", 10000.0, "sinusoidal or rotary"),
-        ):
-            if getattr(self, key) != default and self.positions not in kinds:
-                raise ConfigError(f"model.{key} is of positions {kinds}, but model.positions is {self.positions}.")
+        refuse_idle(self, "model", "positions", _OF_POSITIONS)
         if self.positions == "rotary" and self.dim // self.heads % 2:
             raise ConfigError(
                 f"model.positions rotary turns pairs: model.dim / model.heads ({self.dim // self.heads}) must be even."

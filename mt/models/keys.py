@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from mt.config import as_yaml
+from mt.config import as_yaml, default_of
 from mt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,13 +53,9 @@ def refuse_unread(config: ModelConfig) -> None:
         *block, name = key.split(".")
         for part in block:
             owner = getattr(owner, part)
-        value, default = getattr(owner, name), _default(type(owner), name)
+        value, default = getattr(owner, name), default_of(type(owner), name)
         if value != default:
             raise ConfigError(
                 f"model.{key} {as_yaml(value)} is not for an encoder of type {encoder} and a decoder of type {decoder}"
                 f": leave it at {as_yaml(default)}, or choose another model.encoder.type or model.decoder.type."
             )
-
-
-def _default(cls: type, name: str) -> object:
-    return next(entry.default for entry in fields(cls) if entry.name == name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from mt.config import option
+from mt.config import default_of, option, refuse_idle
 from mt.errors import ConfigError
 
 
@@ -21,11 +20,7 @@ class LengthPenaltyConfig:
     alpha: float = option(1.0, help="exponent; 0 is the plain sum, larger favours longer output", ge=0)
 
     def __post_init__(self) -> None:
-        if self.kind == "none" and self.alpha != 1.0:
-            raise ConfigError(
-                f"decode.length_penalty.alpha {self.alpha:g} belongs to decode.length_penalty.kind average or wu, but "
-                "the kind is none: choose one of those, or leave alpha at 1."
-            )
+        refuse_idle(self, "decode.length_penalty", "kind", {"alpha": ("average", "wu")})
 
 
 _BEAMS = ("beam", "diverse", "alternatives")
@@ -110,12 +105,8 @@ class DecodeConfig:
     )
 
     def __post_init__(self) -> None:
-        self._check_options()
-        if self.long_source == "whole" and self.max_source_length is not None:
-            raise ConfigError(
-                f"decode.max_source_length {self.max_source_length} belongs to decode.long_source split or cut, but it "
-                "is whole: choose one of those, or leave max_source_length out."
-            )
+        refuse_idle(self, "decode", "search", _OPTIONS)
+        refuse_idle(self, "decode", "long_source", {"max_source_length": ("split", "cut")})
         if self.search == "greedy" and self.n_best > 1:
             raise ConfigError(
                 f"decode.n_best ({self.n_best}) must be 1 with decode.search greedy, which finds one translation."
@@ -139,16 +130,8 @@ class DecodeConfig:
 
     def plain_beam(self, beam_size: int) -> DecodeConfig:
         """These settings with plain beam search for the best translation, whatever search they name."""
-        others = {name: _default(name) for name, searches in _OPTIONS.items() if "beam" not in searches}
+        others = {name: default_of(DecodeConfig, name) for name, searches in _OPTIONS.items() if "beam" not in searches}
         return replace(self, search="beam", beam_size=beam_size, n_best=1, **others)
-
-    def _check_options(self) -> None:
-        for name, searches in _OPTIONS.items():
-            if self.search not in searches and getattr(self, name) != _default(name):
-                raise ConfigError(
-                    f"decode.{name} {getattr(self, name)} belongs to decode.search {' or '.join(searches)}, but the "
-                    f"search is {self.search}: choose that search, or leave decode.{name} out."
-                )
 
     @property
     def _most(self) -> int | None:
@@ -177,7 +160,3 @@ class DecodeConfig:
         relative = int(self.max_length_ratio * source_pieces) + 50
         most = relative if self.max_length is None else min(self.max_length, relative)
         return max(most, self.shortest(source_pieces))
-
-
-def _default(name: str) -> Any:
-    return DecodeConfig.__dataclass_fields__[name].default

@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
-from mt.config import option
+from mt.config import option, refuse_idle
 from mt.errors import ConfigError
 
 SPECIALS = ("<unk>", "<s>", "</s>", "<pad>")
@@ -23,6 +23,14 @@ class Filters:
     max_ratio: float | None = option(None, help="longer side / shorter side in pieces, at most; null: no limit", ge=1)
     identical: bool = option(False, help="drop pairs of which both sides are the same")
     non_text: bool = option(False, help="drop pairs of which a side has no letter")
+
+
+_OF_TYPES = {
+    "dropout": ("bpe",),
+    "alpha": ("unigram",),
+    "byte_fallback": ("bpe", "unigram"),
+    "character_coverage": ("bpe", "unigram", "char"),
+}
 
 
 @dataclass(frozen=True)
@@ -70,20 +78,7 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.dropout and self.type != "bpe":
-            raise ConfigError(
-                f"tokenizer.dropout belongs to tokenizer.type bpe, but the type is {self.type}; unigram has alpha."
-            )
-        if self.alpha and self.type != "unigram":
-            raise ConfigError(
-                f"tokenizer.alpha belongs to tokenizer.type unigram, but the type is {self.type}; bpe has dropout."
-            )
-        if self.byte_fallback and self.type not in ("bpe", "unigram"):
-            raise ConfigError(
-                f"tokenizer.byte_fallback needs tokenizer.type bpe or unigram, but the type is {self.type}."
-            )
-        if self.character_coverage < 1 and self.type == "word":
-            raise ConfigError("tokenizer.character_coverage has no meaning for tokenizer.type word; leave it out.")
+        refuse_idle(self, "tokenizer", "type", _OF_TYPES)
         for position, symbol in enumerate(self.user_symbols):
             if wrong := self._fault_of_symbol(position, symbol):
                 raise ConfigError(f"tokenizer.user_symbols: '{symbol}' {wrong}.")

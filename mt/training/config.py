@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mt.config import option
+from mt.config import option, refuse_idle
 from mt.errors import ConfigError
 from mt.training.units import Budget, Period
 
@@ -25,17 +25,6 @@ _OF_SCHEDULES = {
     "patience": ("plateau",),
     "factor": ("plateau",),
 }
-
-
-def _refuse_idle(block: str, config: Any, keys: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse a value for a key that the `name` in force does not read. `keys`: key -> the names that read it."""
-    for key, names in keys.items():
-        value = getattr(config, key)
-        if config.name not in names and value != type(config).__dataclass_fields__[key].default:
-            raise ConfigError(
-                f"train.{block}.{key} {value:g} belongs to train.{block}.name {' or '.join(names)}, but the name is "
-                f"{config.name}: choose another name, or leave {key} out."
-            )
 
 
 @dataclass(frozen=True)
@@ -83,7 +72,7 @@ class ScheduleConfig:
 
     def check(self, train: TrainConfig) -> None:
         """Refuse what does not fit the rest of the block, and keys that the schedule in force does not read."""
-        _refuse_idle("schedule", self, _OF_SCHEDULES)
+        refuse_idle(self, "train.schedule", "name", _OF_SCHEDULES)
         if self.name == "noam" and train.lr < 0.01:
             raise ConfigError(
                 f"train.schedule.name noam multiplies its formula by train.lr, and {train.lr} leaves next to nothing: "
@@ -132,7 +121,7 @@ class OptimizerConfig:
     weight_decay: float = option(0.01, help="adamw: share of a weight lost an update, times its learning rate", ge=0)
 
     def __post_init__(self) -> None:
-        _refuse_idle("optimizer", self, _OF_OPTIMIZERS)
+        refuse_idle(self, "train.optimizer", "name", _OF_OPTIMIZERS)
 
     def build(self, parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """The optimiser of `parameters`; its learning rate is set before each update."""

@@ -100,7 +100,8 @@ def test_wrong_usage_is_one_sentence(
          "-o decode.n_best=5: decode.n_best (5) must not be above decode.beam_size (4)."),
         (["decode.length_penalty.kind=none", "decode.length_penalty.alpha=0.6"],
          "-o decode.length_penalty.alpha=0.6: decode.length_penalty.alpha 0.6 belongs to decode.length_penalty.kind "
-         "average or wu, but the kind is none: choose one of those, or leave alpha at 1."),
+         "average or wu, but that is none: change decode.length_penalty.kind, or leave decode.length_penalty.alpha "
+         "out."),
         (["model.dim=10", "model.heads=4"], "-o model.dim=10: model.dim (10) must be a multiple of model.heads (4)."),
         (["model.dropout=1.5"], "-o model.dropout=1.5: model.dropout must be at least 0 and below 1, but is 1.5."),
         (["train.label_smoothing=1"],
@@ -120,8 +121,8 @@ def test_wrong_usage_is_one_sentence(
             "1, or auto.",
         ),
         (["tokenizer.alpha=0.1"],
-         "-o tokenizer.alpha=0.1: tokenizer.alpha belongs to tokenizer.type unigram, but the type is word; bpe has "
-         "dropout."),
+         "-o tokenizer.alpha=0.1: tokenizer.alpha 0.1 belongs to tokenizer.type unigram, but that is word: change "
+         "tokenizer.type, or leave tokenizer.alpha out."),
     ],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused_at_once(

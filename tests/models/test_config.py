@@ -47,9 +47,12 @@ WITHOUT_ENCODER = {"encoder": EncoderConfig("none"), "decoder": DecoderConfig("l
         ({"heads": 4, "kv_heads": 3}, "model.heads (4) must be a multiple of model.kv_heads (3)."),
         ({"dim": 12, "heads": 4, "positions": "rotary"},
          "model.positions rotary turns pairs: model.dim / model.heads (3) must be even."),
-        ({"max_positions": 99}, "model.max_positions is of positions learned, but model.positions is sinusoidal."),
+        ({"max_positions": 99},
+         "model.max_positions 99 belongs to model.positions learned, but that is sinusoidal: change model.positions, "
+         "or leave model.max_positions out."),
         ({"positions": "alibi", "position_base": 50.0},
-         "model.position_base is of positions sinusoidal or rotary, but model.positions is alibi."),
+         "model.position_base 50.0 belongs to model.positions sinusoidal or rotary, but that is alibi: change "
+         "model.positions, or leave model.position_base out."),
         ({"encoder": EncoderConfig("none")},
          "model.encoder.type none and model.decoder.type language_model go together: the source is read by the "
          "decoder, or by an encoder; but the types are none and transformer."),
@@ -73,11 +76,14 @@ def test_what_makes_no_model_is_refused(options: dict[str, Any], sentence: str) 
          "model.decoder.attention dot does not go with model.decoder.context summary: contexts bottom and top need a "
          "score (additive, dot, general or concat), none and summary have no attention."),
         ({"context": "bottom", "attention": "dot", "input_feeding": True},
-         "model.decoder.input_feeding true needs model.decoder.context top, but it is bottom."),
+         "model.decoder.input_feeding true belongs to model.decoder.context top, but that is bottom: change "
+         "model.decoder.context, or leave model.decoder.input_feeding out."),
         ({"context": "top", "attention": "dot", "maxout": True},
-         "model.decoder.maxout true needs model.decoder.context none, summary or bottom, but it is top."),
+         "model.decoder.maxout true belongs to model.decoder.context none or summary or bottom, but that is top: "
+         "change model.decoder.context, or leave model.decoder.maxout out."),
         ({"window": "local_m"},
-         "model.decoder.window local_m needs model.decoder.context bottom or top, but it is none."),
+         "model.decoder.window local_m belongs to model.decoder.context bottom or top, but that is none: change "
+         "model.decoder.context, or leave model.decoder.window out."),
     ],
 )  # fmt: skip
 def test_what_makes_no_recurrent_decoder_is_refused(options: dict[str, Any], sentence: str) -> None:

@@ -19,13 +19,18 @@ from mt.search.config import DecodeConfig
         ),
         (
             {"temperature": 0.5},
-            "decode.temperature 0.5 belongs to decode.search sample, but the search is beam: choose that search, or "
+            "decode.temperature 0.5 belongs to decode.search sample, but that is beam: change decode.search, or "
             "leave decode.temperature out.",
         ),
         (
             {"search": "greedy", "coverage_penalty": 0.2},
-            "decode.coverage_penalty 0.2 belongs to decode.search beam or diverse or alternatives, but the search is "
-            "greedy: choose that search, or leave decode.coverage_penalty out.",
+            "decode.coverage_penalty 0.2 belongs to decode.search beam or diverse or alternatives, but that is "
+            "greedy: change decode.search, or leave decode.coverage_penalty out.",
+        ),
+        (
+            {"long_source": "whole", "max_source_length": 9},
+            "decode.max_source_length 9 belongs to decode.long_source split or cut, but that is whole: change "
+            "decode.long_source, or leave decode.max_source_length out.",
         ),
         (
             {"search": "diverse", "beam_groups": 3},

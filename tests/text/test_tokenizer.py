@@ -294,19 +294,23 @@ def test_reuse_of_another_kind_is_refused(tmp_path: Path, key: str, value: objec
     [
         (
             {"type": "word", "character_coverage": 0.99},
-            "tokenizer.character_coverage has no meaning for tokenizer.type word; leave it out.",
+            "tokenizer.character_coverage 0.99 belongs to tokenizer.type bpe or unigram or char, but that is word: "
+            "change tokenizer.type, or leave tokenizer.character_coverage out.",
         ),
         (
             {"type": "unigram", "dropout": 0.1},
-            "tokenizer.dropout belongs to tokenizer.type bpe, but the type is unigram; unigram has alpha.",
+            "tokenizer.dropout 0.1 belongs to tokenizer.type bpe, but that is unigram: change tokenizer.type, or leave "
+            "tokenizer.dropout out.",
         ),
         (
             {"type": "bpe", "alpha": 0.1},
-            "tokenizer.alpha belongs to tokenizer.type unigram, but the type is bpe; bpe has dropout.",
+            "tokenizer.alpha 0.1 belongs to tokenizer.type unigram, but that is bpe: change tokenizer.type, or leave "
+            "tokenizer.alpha out.",
         ),
         (
             {"type": "char", "byte_fallback": True},
-            "tokenizer.byte_fallback needs tokenizer.type bpe or unigram, but the type is char.",
+            "tokenizer.byte_fallback true belongs to tokenizer.type bpe or unigram, but that is char: change "
+            "tokenizer.type, or leave tokenizer.byte_fallback out.",
         ),
     ],
 )

@@ -186,6 +186,6 @@ def test_a_key_that_the_optimiser_does_not_read_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         OptimizerConfig(weight_decay=0.1)
     assert str(caught.value) == (
-        "train.optimizer.weight_decay 0.1 belongs to train.optimizer.name adamw, but the name is adam: choose another "
-        "name, or leave weight_decay out."
+        "train.optimizer.weight_decay 0.1 belongs to train.optimizer.name adamw, but that is adam: change "
+        "train.optimizer.name, or leave train.optimizer.weight_decay out."
     )

@@ -115,8 +115,8 @@ def test_a_key_that_the_schedule_does_not_read_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         TrainConfig(max_steps=10, schedule=ScheduleConfig(name="constant", final=1e-5))
     assert str(caught.value) == (
-        "train.schedule.final 1e-05 belongs to train.schedule.name linear or cosine or plateau, but the name is "
-        "constant: choose another name, or leave final out."
+        "train.schedule.final 1e-05 belongs to train.schedule.name linear or cosine or plateau, but that is "
+        "constant: change train.schedule.name, or leave train.schedule.final out."
     )
 
 
