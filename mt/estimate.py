@@ -58,7 +58,7 @@ def estimate(recipe: Recipe) -> Estimate:
     Sizes of vocabularies are those of the prepared corpus where there is one, else what the recipe asks for.
     """
     store = _prepared(recipe)
-    src, tgt = vocabulary_sizes(recipe)
+    src, tgt = _sizes(recipe, store)
     shapes = parameter_shapes(recipe.model, src, tgt)
     parameters = sum(map(math.prod, shapes))
     copies = 2 if recipe.train.ema is None else 3
@@ -78,7 +78,10 @@ def estimate(recipe: Recipe) -> Estimate:
 
 def vocabulary_sizes(recipe: Recipe) -> tuple[int, int]:
     """Pieces of source and target: of the prepared corpus where there is one, else as many as the recipe asks for."""
-    store = _prepared(recipe)
+    return _sizes(recipe, _prepared(recipe))
+
+
+def _sizes(recipe: Recipe, store: Store | None) -> tuple[int, int]:
     if store is None:
         return recipe.tokenizer.vocab_size, recipe.tokenizer.vocab_size
     return len(store.tokenizers.src), len(store.tokenizers.tgt)
