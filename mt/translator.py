@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import cast
@@ -139,7 +140,11 @@ class Translator:
 
     def score_window(self, lines: Sequence[Given]) -> list[Scored]:
         """Score translations that are all there."""
-        return Scoring(self.engine, self.tokenizers, self.config).score(lines)
+        return self._scoring.score(lines)
+
+    @cached_property
+    def _scoring(self) -> Scoring:
+        return Scoring(self.engine, self.tokenizers, self.config)
 
     @property
     def block_lines(self) -> int:
