@@ -28,7 +28,7 @@ def test_it_is_the_linear_layer(name: str, rows: int, relu: bool, with_bias: boo
 
 def test_it_is_the_same_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = torch.randn(40, 16), torch.randn(24, 16)
-    monkeypatch.setattr(packed, "_onednn", lambda: None)
+    monkeypatch.setattr(packed, "_for_onednn", lambda _: None)
     torch.testing.assert_close(PackedFloat(weight, None)(x), F.linear(x, weight))
 
 
