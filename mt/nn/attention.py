@@ -56,14 +56,43 @@ def _attend_fused(
 def _attend_plainly(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, bias: Tensor | None = None
 ) -> Tensor:
-    # On a CPU at a sentence's lengths the plain products are several times faster, forward and backward, than torch's
-    # fused kernel, and float32 beats bfloat16: the matrices are too small for its units.
-    with torch.autocast("cpu", enabled=False):
-        weights = attention_weights(query, key, mask, bias)
-        if mask is not None:
-            weights = _zero_empty_rows(weights, mask)
-        weights = dropout(weights, p, training=True)
-        return (_by_group(weights, key.size(1)) @ _floats(value)).view(query.shape).to(query.dtype)
+    out: Tensor = _Attention.apply(query, key, value, mask, p, bias)  # type: ignore[no-untyped-call]
+    return out
+
+
+class _Attention(torch.autograd.Function):
+    """On a CPU at a sentence's lengths the plain products are several times faster than torch's fused kernel.
+
+    And float32 beats bfloat16: the matrices are too small for its units, and oneDNN would build a kernel for each size.
+    Operands are laid out once as products read them and results as linear layers do, which autograd would not.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, bias: Tensor | None
+    ) -> Tensor:
+        with torch.autocast("cpu", enabled=False):
+            ctx.dtype, ctx.bias_shape = query.dtype, None if bias is None else bias.shape
+            query, key, value = _floats(query), _floats(key), _floats(value)
+            weights = attention_weights(query, key, mask, bias)
+            if mask is not None:
+                weights = _zero_empty_rows(weights, mask)
+            kept = dropout(weights, p, training=True)
+            ctx.save_for_backward(query, key, value, weights, kept)
+            return _as_rows((_by_group(kept, key.size(1)) @ value).view(query.shape), ctx.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, weights, kept = ctx.saved_tensors
+        groups, grad = key.size(1), _floats(grad)
+        # Softmax's gradient is w (m d - the sum of w m d), with dropout's mask m and d = grad V^T; w m are `kept`.
+        scores = (_by_group(grad, groups) @ value.transpose(-2, -1)).view(kept.shape).mul_(kept)
+        scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
+        grad_bias = None if ctx.bias_shape is None else scores.sum_to_size(ctx.bias_shape)
+        grad_value = _by_group(kept, groups).transpose(-2, -1) @ _by_group(grad, groups)
+        scores = _by_group(scores * query.size(-1) ** -0.5, groups)
+        grad_query, grad_key = (scores @ key).view(query.shape), scores.transpose(-2, -1) @ _by_group(query, groups)
+        return *(_as_rows(x, ctx.dtype) for x in (grad_query, grad_key, grad_value)), None, None, grad_bias
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -79,7 +108,12 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Ten
 
 def _floats(x: Tensor) -> Tensor:
     """Laid out as batched products read it: they are up to six times slower on a view of (B, T, H x K)."""
-    return x.contiguous().float()
+    return x.to(torch.float32, memory_format=torch.contiguous_format)
+
+
+def _as_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`x` (B, H, T, K) in `dtype`, laid out as (B, T, H, K), which linear layers read as (B, T, H x K)."""
+    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format).transpose(1, 2)
 
 
 def _softmax(scores: Tensor) -> Tensor:

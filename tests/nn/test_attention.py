@@ -17,6 +17,7 @@ from mt.nn.attention import (
     attend,
     mask_bias,
 )
+from mt.nn.dropout import dropout
 from mt.nn.masks import causal_mask
 
 Kernel = Callable[..., Tensor]
@@ -73,6 +74,24 @@ def test_both_kernels_have_the_same_gradients(name: str) -> None:
         gradients.append(torch.autograd.grad((out * torch.arange(K)).sum(), inputs))
     for plain, fused in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, fused, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_gradients_through_dropout_bias_and_shared_keys(batch: int) -> None:
+    """Those that autograd finds of the formula, with the same dropout."""
+    torch.manual_seed(0)
+    sizes = [(batch, 4, T, K), (batch, 2, S, K), (batch, 2, S, K), (4, T, S)]
+    inputs = query, key, value, bias = tuple(torch.randn(size, requires_grad=True) for size in sizes)
+    torch.manual_seed(1)
+    out = _attend_plainly(query, key, value, None, 0.4, bias)
+    torch.manual_seed(1)
+    key, value = (x.repeat_interleave(2, dim=1) for x in (key, value))
+    weights = (query @ key.transpose(-2, -1) / math.sqrt(K) + bias).softmax(-1)
+    expected = dropout(weights, 0.4, training=True) @ value
+    torch.testing.assert_close(out, expected)
+    ours, theirs = (torch.autograd.grad((x * torch.arange(K)).sum(), inputs) for x in (out, expected))
+    for our, their in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(our, their, rtol=1e-4, atol=1e-5)
 
 
 @every_kernel
