@@ -107,9 +107,9 @@ class FastTransformer:
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> FastState:
         """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S)."""
         count, length = src.shape
-        wide = -length % WIDE
+        wide = max(WIDE - length, -length % 4)
         mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
-        mask = F.pad(mask, (0, wide), value=NEVER)[:, None, None, :]
+        mask = _of_heads(F.pad(mask, (0, wide), value=NEVER)[:, None], self.heads)
         rows = count * (length + wide)
         x = F.pad(self.src_embedding(src), (0, 0, 0, wide)).flatten(0, 1)
         x = F.pad(x, (0, 0, 0, rounded(rows) - rows))
@@ -126,7 +126,7 @@ class FastTransformer:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         rows, source = len(tokens), state.source
         past = state.past.with_room().grown()
-        mask = _padded(past.mask, WIDE - past.used, NEVER)[:, None]
+        mask = _of_heads(_padded(past.mask, WIDE - past.used, NEVER), self.heads)
         x = self._embed(_padded(tokens, rounded(rows) - rows, 0), state.position)
         attention = state.attention
         for number, layer in enumerate(self.decoder):
@@ -147,3 +147,8 @@ class FastTransformer:
 def _padded(x: Tensor, more: int, value: float) -> Tensor:
     """`x` with `more` entries at the end of its last dimension, none if that is below 1."""
     return F.pad(x, (0, more), value=value) if more > 0 else x
+
+
+def _of_heads(mask: Tensor, heads: int) -> Tensor:
+    """`mask` (U, T, S) as (U, H, T, S), which a product reads as one batch of U x H."""
+    return mask[:, None].expand(-1, heads, -1, -1).contiguous()

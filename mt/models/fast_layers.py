@@ -94,7 +94,7 @@ class FastEncoderLayer:
         self.feed_forward = _FeedForward(layer.feed_forward, layer.feed_forward_residual, packing)
 
     def __call__(self, x: Tensor, mask: Tensor, heads: int) -> Tensor:
-        """`x` (M, D), of which B x S rows count, with `mask` (B, 1, 1, S) -> (M, D)."""
+        """`x` (M, D), of which B x S rows count, with `mask` (B, H, 1, S) -> (M, D)."""
         rows = len(mask) * mask.size(-1)
         query, key, value = self.attention.project(x, rows, len(mask), heads).flatten(1, 2).unbind(0)
         answer, _ = _attend(query, key.transpose(1, 2), value, mask, len(x))
@@ -143,14 +143,15 @@ class FastDecoderLayer:
 def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     """Attention of U x H heads: `query` (U x H, T, K), `key` (U x H, K, S), `value` (U x H, S, K).
 
-    `mask` broadcasts to (U, H, T, S) and is added to the scores. Answers (M, H x K), with zeros after U x T to `rows`,
-    and weights (U, H, T, S).
+    `mask` (U, H, 1 or T, S) is added to the scores. Answers (M, H x K), with zeros after U x T to `rows`, and weights
+    (U, H, T, S).
     """
-    count, (_, length, size) = len(mask), query.shape
-    weights = torch.bmm(query, key).view(count, -1, length, mask.size(-1)).add_(mask).softmax(-1)
-    answers = torch.bmm(weights.flatten(0, 1), value).view(count, -1, length, size).transpose(1, 2)
+    (count, heads), (_, length, size) = mask.shape[:2], query.shape
+    weights = torch.baddbmm(mask.flatten(0, 1), query, key).softmax(-1)
+    answers = torch.bmm(weights, value).view(count, heads, length, size).transpose(1, 2)
+    weights = weights.view(count, heads, length, -1)
     if rows == count * length:
         return answers.reshape(rows, -1), weights
-    padded = answers.new_zeros(rows, answers.size(2) * size)
+    padded = answers.new_zeros(rows, heads * size)
     padded[: count * length].view(answers.shape).copy_(answers)
     return padded, weights

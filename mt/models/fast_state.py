@@ -12,14 +12,14 @@ from mt.models.slots import Past
 
 @dataclass(frozen=True)
 class FastSource:
-    """The sources of U sentences, their length padded to a multiple of `WIDE`."""
+    """The sources of U sentences, their length padded to `WIDE` at least, and to a multiple of 4."""
 
     keys: tuple[Tensor, ...]
     """For each layer (U x H, K, S)."""
     values: tuple[Tensor, ...]
     """For each layer (U x H, S, K)."""
     mask: Tensor
-    """(U, 1, 1, S): 0 at real tokens, `NEVER` at padding."""
+    """(U, H, 1, S): 0 at real tokens, `NEVER` at padding."""
     length: int
     """S before it was padded."""
 

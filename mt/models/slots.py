@@ -10,40 +10,35 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from mt.nn.attention import WIDE
 
 NEVER = -1e9
 """Added to a score that must not count: its weight becomes exactly 0."""
 
-ROOM = 32
-"""Free slots after each copy."""
+ROOM = 16
+"""Free slots after each copy, or more where a step takes more; at least `WIDE`, for so many are read."""
 
 
 class Slots:
-    """Keys and values of L layers and U sentences in C slots, written in place."""
+    """Keys and values of L layers and U sentences in C slots, written in place; every one holds some numbers."""
 
-    def __init__(self, layers: int, sentences: int, heads: int, width: int, capacity: int = ROOM) -> None:
-        self.data = torch.empty(layers, 2, sentences, heads, capacity, width)
-        self.data[..., :WIDE, :] = 0  # the first are read before all are written
-        self.capacity = capacity
-        self.filled = 0
-        self.layers = [(both, *both.flatten(1, 2).unbind(0)) for both in self.data.unbind(0)]
+    def __init__(self, data: Tensor, filled: int) -> None:
+        """`data` (L, 2, U, H, C, K), of which the first `filled` slots mean something."""
+        self.data = data
+        self.capacity = data.size(4)
+        self.filled = filled
+        self.layers = [(both, *both.flatten(1, 2).unbind(0)) for both in data.unbind(0)]
         """Views for each layer: keys and values (2, U, H, C, K), then keys alone and values alone (U x H, C, K)."""
 
-    def copy(self, sentences: Tensor, places: Tensor) -> Slots:
-        """New slots with those at `places` (U', A) of `sentences` (U',)."""
-        layers, both, count, heads, capacity, width = self.data.shape
-        outer = torch.arange(layers * both)[:, None, None, None] * count
-        rows = ((outer + sentences[:, None, None]) * heads + torch.arange(heads)[:, None]) * capacity
-        rows = rows + places[:, None, :]  # (L x 2, U', H, A)
-        kept = self.data.view(-1, width).index_select(0, rows.view(-1))
-        size = places.size(1)
-        new = Slots(layers, len(sentences), heads, width, size + ROOM)
-        new.data[..., :size, :] = kept.view(layers, both, len(sentences), heads, size, width)
-        new.filled = size
-        return new
+    def copy(self, sentences: Tensor, places: Tensor, room: int) -> Slots:
+        """New slots with those at `places` (U', A) of `sentences` (U',), and `room` more."""
+        heads, capacity = self.data.shape[3:5]
+        wanted = F.pad(places, (0, room))[:, None]
+        rows = (sentences[:, None, None] * heads + torch.arange(heads)[:, None]) * capacity + wanted
+        kept = self.data.flatten(2, 4).index_select(2, rows.view(-1)).unflatten(2, rows.shape)
+        return Slots(kept, places.size(1))
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,8 @@ class Past:
     @classmethod
     def start(cls, layers: int, sentences: int, heads: int, width: int) -> Past:
         """Of a row a sentence that has read nothing."""
-        return cls(Slots(layers, sentences, heads, width), 0, torch.zeros(sentences, 1, 0))
+        data = torch.zeros(layers, 2, sentences, heads, 2 * ROOM, width)
+        return cls(Slots(data, 0), 0, torch.zeros(sentences, 1, 0))
 
     def with_room(self) -> Past:
         """The same past, with slots for one more position of each row that nobody else writes."""
@@ -86,4 +82,4 @@ class Past:
         size = int(alive.sum(1).max()) if alive.numel() else 0
         places = alive.int().argsort(dim=1, descending=True, stable=True)[:, :size]
         mask = self.mask.gather(2, places[:, None].expand(-1, self.mask.size(1), -1))
-        return Past(self.slots.copy(sentences, places), size, mask)
+        return Past(self.slots.copy(sentences, places, max(ROOM, mask.size(1))), size, mask)

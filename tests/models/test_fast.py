@@ -65,6 +65,20 @@ def test_a_search_sees_the_same_model(config: ModelConfig) -> None:
 
 
 @torch.inference_mode()
+def test_a_beam_may_be_wider_than_the_room_for_it() -> None:
+    model, fast = both(small())
+    batch = random_batch(((5, 3), (2, 6)))
+    tokens, rows = torch.full((2,), BOS), torch.arange(2).repeat_interleave(3 * ROOM)
+    plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
+    for _ in range(3):
+        expected, plain_state = model.step(tokens, plain_state)
+        found, state = fast.step(tokens, state)
+        close(found, expected)
+        plain_state, state = plain_state.select(rows), state.select(rows)
+        tokens, rows = torch.arange(len(rows)) % 13 + 4, torch.arange(len(rows))
+
+
+@torch.inference_mode()
 def test_a_state_can_be_gone_on_from_twice() -> None:
     """What is written in place is never what another state still reads."""
     _, fast = both(small())
