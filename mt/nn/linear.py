@@ -118,10 +118,22 @@ def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
 
 def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x (M, K), weight (N, K), bias (N,), of one type -> (M, N), by the fastest kernel."""
-    if x.is_cpu and x.dtype == torch.float32 and x.numel() and _shuns_mkl():
+    if x.is_cpu and x.numel() and _suits_onednn(x.dtype, bias is not None):
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
         return out
     return F.linear(x, weight, bias)
+
+
+def _suits_onednn(dtype: torch.dtype, with_bias: bool) -> bool:
+    """Whether to call oneDNN at once: torch's own call of it goes over the result a second time to add a bias."""
+    return (dtype == torch.float32 and _shuns_mkl()) or (dtype == torch.bfloat16 and with_bias and _has_bf16())
+
+
+@cache
+def _has_bf16() -> bool:
+    """Whether torch has oneDNN, and that bfloat16 on this processor."""
+    mkldnn = torch.ops.mkldnn
+    return hasattr(mkldnn, "_linear_pointwise") and bool(mkldnn._is_mkldnn_bf16_supported())
 
 
 @cache
