@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-
 NEVER = -1e9
 """Added to a score that must not count: its weight becomes exactly 0."""
 
@@ -34,10 +33,10 @@ class Slots:
 
     def copy(self, sentences: Tensor, places: Tensor, room: int) -> Slots:
         """New slots with those at `places` (U', A) of `sentences` (U',), and `room` more."""
-        heads, capacity = self.data.shape[3:5]
+        layers, both, _, heads, capacity, width = self.data.shape
         wanted = F.pad(places, (0, room))[:, None]
         rows = (sentences[:, None, None] * heads + torch.arange(heads)[:, None]) * capacity + wanted
-        kept = self.data.flatten(2, 4).index_select(2, rows.view(-1)).unflatten(2, rows.shape)
+        kept = self.data.flatten(2, 4).index_select(2, rows.view(-1)).view(layers, both, *rows.shape, width)
         return Slots(kept, places.size(1))
 
 

@@ -41,13 +41,18 @@ class SubwordTokenizer(Tokenizer):
         self.eos, self.pad = self._processor.eos_id(), self._processor.pad_id()
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 1:  # SentencePiece starts a thread for a list, which takes longer than a line
+            return [self._processor.encode(self.clean(texts[0]))]
         ids: list[list[int]] = self._processor.encode(list(map(self.clean, texts)), num_threads=1)
         return ids
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         if not batch:
             return []
-        texts: list[str] = self._processor.decode([[int(index) for index in ids] for ids in batch], num_threads=1)
+        numbers = [[int(index) for index in ids] for ids in batch]
+        if len(numbers) == 1:
+            return [self._processor.decode(numbers[0])]
+        texts: list[str] = self._processor.decode(numbers, num_threads=1)
         return texts
 
     def sample_batch(self, texts: Sequence[str], seed: int, config: TokenizerConfig) -> list[list[int]]:
