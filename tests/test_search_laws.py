@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import pytest
@@ -48,9 +49,15 @@ def found(search: str, name: str, rows: list[int]) -> list[list[Hypothesis]]:
         return SEARCHES[search](model.step, state, limits, Symbols(BOS, EOS, PAD, VOCAB), options_of(search), lines)
 
 
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("name", CONFIGS)
-def test_batches_change_nothing_wishes_hold_and_scores_are_those_of_the_full_forward(name: str, search: str) -> None:
+EACH_STATE = ("transformer_base", "deep_shallow_ssru", "prefix_lm", "rnnsearch", "seq2seq_lstm", "intra_attention")
+"""A model of each kind of state."""
+
+
+@pytest.mark.parametrize(
+    ("search", "name"),
+    [*(("beam", name) for name in CONFIGS), *product([name for name in SEARCHES if name != "beam"], EACH_STATE)],
+)
+def test_batches_change_nothing_wishes_hold_and_scores_are_those_of_the_full_forward(search: str, name: str) -> None:
     """Faults 80, 82, 86 and 92."""
     together = found(search, name, [0, 1, 2, 3])
     for row, hypotheses in enumerate(together):
@@ -69,7 +76,7 @@ def test_batches_change_nothing_wishes_hold_and_scores_are_those_of_the_full_for
 @pytest.mark.parametrize("search", SEARCHES)
 def test_every_search_works_on_an_ensemble_of_different_models(search: str) -> None:
     """Fault 87: and what is found has the mean of the probabilities."""
-    models = [model_of(name) for name in ("post-relu-all", "gru, top lstm")]
+    models = [model_of(name) for name in ("transformer_base", "gru, top lstm")]
     with torch.inference_mode():
         state = EnsembleState(tuple(model.start(*collate_source(SOURCES[:1], PAD, EOS)) for model in models))
         step = ensemble([model.step for model in models])

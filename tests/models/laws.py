@@ -76,18 +76,22 @@ def recurrent(encoder: dict[str, Any] | None = None, decoder: dict[str, Any] | N
     return config_of(ModelConfig, tree)[0]
 
 
+OF_ONE_DESIGN = ("transformer_tiny", "transformer_small", "transformer_big")
+"""At one size they are `transformer_base`."""
+
+# Each preset once, and each part and each way to combine them that no preset has.
 CONFIGS: dict[str, ModelConfig] = {
-    **{name: shrunk(name) for name in PRESETS if name not in ("transformer_small", "transformer_big")},
-    "post-relu-all": small(),
-    "pre-relu-none": small(norm_position="pre", tie="none"),
-    "post-gelu-output": small(activation="gelu", tie="output"),
-    "pre-gelu-src_tgt": small(norm_position="pre", activation="gelu", tie="src_tgt"),
-    "post-swiglu-none": small(activation="swiglu", tie="none"),
-    "pre-swiglu-all": small(norm_position="pre", activation="swiglu"),
-    "one layer, one head": small(encoder=EncoderConfig(layers=1), decoder=DecoderConfig(layers=1), heads=1),
-    "odd width": small(dim=7, ffn_dim=5, heads=1, norm_position="pre"),
-    "learned positions, rms norm": small(positions="learned", max_positions=400, norm="rms"),
-    "rotary positions, no biases": small(dim=18, positions="rotary", bias=False, norm_position="pre"),
+    **{name: shrunk(name) for name in PRESETS if name not in OF_ONE_DESIGN},
+    "post, gelu, target tied": small(activation="gelu", tie="output"),
+    "pre, swiglu, nothing tied": small(norm_position="pre", activation="swiglu", tie="none"),
+    "odd width, one head, sources tied": small(dim=7, ffn_dim=5, heads=1, norm_position="pre", tie="src_tgt"),
+    "learned positions, rms norm, one layer": small(
+        encoder=EncoderConfig(layers=1),
+        decoder=DecoderConfig(layers=1),
+        positions="learned",
+        max_positions=400,
+        norm="rms",
+    ),
     "alibi, geglu": small(positions="alibi", activation="geglu", norm_position="pre"),
     "relative positions, one key head": small(positions="relative", kv_heads=1),
     "bucketed positions, window": small(positions="buckets", attention_window=2, norm_position="pre"),
@@ -98,7 +102,6 @@ CONFIGS: dict[str, ModelConfig] = {
     "gru, top lstm": recurrent(),
     "lstm, summary of a bidirectional": recurrent({"type": "lstm"}, {"context": "summary", "attention": None}),
     "top, window around the own position": recurrent(decoder={"window": "local_m", "window_size": 1}),
-    "top, predicted window": recurrent(decoder={"window": "local_p", "window_size": 2}),
     "bottom, predicted window": recurrent(decoder={"context": "bottom", "window": "local_p", "window_size": 2}),
     "bottom, intra-attention": recurrent(decoder={"type": "intra_attention", "context": "bottom"}),
     "transformer decoder, recurrent encoder": changed(

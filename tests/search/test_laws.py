@@ -118,7 +118,7 @@ def test_greedy_search_is_a_beam_of_one_under_wishes_too(
 
 
 @every_search
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(model=large_models, limits=limits, lines=wishes_of_four, penalties=penalties, beam_size=st.integers(1, 5))
 def test_batch_mates_change_nothing(
     name: str,
@@ -155,7 +155,7 @@ def test_hypotheses_differ_and_fall_and_finished_ones_come_first(
 
 
 @every_search
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     model=large_models,
     limits=limits,

@@ -23,7 +23,7 @@ from mt.training.update import Updater
 from tests.models.laws import CONFIGS, build, random_batch
 from tests.training.ranks_at_work import CPU, share
 
-MODELS = {**CONFIGS, "layers left out": replace(CONFIGS["post-relu-all"], layer_drop=0.5)}
+MODELS = {**CONFIGS, "layers left out": replace(CONFIGS["transformer_base"], layer_drop=0.5)}
 
 
 def losses(group: Group, sharding: str, config: ModelConfig) -> list[float]:
