@@ -50,13 +50,11 @@ def settings_of(task: Path, name: str, run: str) -> Recipe:
 
 
 class TestResuming:
-    @pytest.mark.parametrize("stops", [[1], [5], [3, 1, 4]])
-    def test_equals_an_uninterrupted_training_bit_for_bit(
-        self, task: Path, uninterrupted: tuple[str, Recipe], stops: list[int]
-    ) -> None:
+    def test_equals_an_uninterrupted_training_bit_for_bit(self, task: Path, uninterrupted: tuple[str, Recipe]) -> None:
+        """Stopped after 3, 4 and 8 of 12 updates."""
         name, whole = uninterrupted
-        parts = settings_of(task, name, f"parts-{name}-{len(stops)}-{stops[0]}")
-        run_to_the_end(parts, stops)
+        parts = settings_of(task, name, f"parts-{name}")
+        run_to_the_end(parts, [3, 1, 4])
         assert weights(parts) == weights(whole)
         assert losses(parts) == losses(whole)
         assert rates(parts) == rates(whole)

@@ -34,19 +34,23 @@ def train_for(folder: Path, type: str, run: str, updates: int) -> None:
     finish(train(recipe_of(folder, type, run), should_stop=lambda: next(asked, None) is None))
 
 
-def in_another_process(folder: Path, type: str, run: str, updates: int) -> None:
-    call = f"train_for(Path({str(folder)!r}), {type!r}, {run!r}, {updates})"
-    script = f"from pathlib import Path; from tests.training.test_processes import train_for; {call}"
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a training `parts` of each type that another process began."""
+    folder = tmp_path_factory.mktemp("processes")
+    for type in TOKENIZERS:
+        write_task(folder / type)
+        finish(prepare(recipe_of(folder / type, type, "whole"), workers=1))
+    work = f"[train_for(Path({str(folder)!r}) / type, type, 'parts', 5) for type in TOKENIZERS]"
+    script = f"from pathlib import Path; from tests.training.test_processes import TOKENIZERS, train_for; {work}"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+    return folder
 
 
 @pytest.mark.parametrize("type", TOKENIZERS)
-def test_it_equals_an_uninterrupted_training_bit_for_bit(tmp_path: Path, type: str) -> None:
-    write_task(tmp_path)
-    finish(prepare(recipe_of(tmp_path, type, "whole"), workers=1))
-    in_another_process(tmp_path, type, "whole", 100)
-    in_another_process(tmp_path, type, "parts", 5)
-    assert not (tmp_path / "parts" / "model.safetensors").exists()
-    in_another_process(tmp_path, type, "parts", 100)
-    whole, parts = ((tmp_path / run / "model.safetensors").read_bytes() for run in ("whole", "parts"))
-    assert parts == whole
+def test_it_equals_an_uninterrupted_training_bit_for_bit(begun: Path, type: str) -> None:
+    whole, parts = (begun / type / run / "model.safetensors" for run in ("whole", "parts"))
+    assert not parts.exists()
+    for run in ("whole", "parts"):
+        train_for(begun / type, type, run, 100)
+    assert parts.read_bytes() == whole.read_bytes()
