@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,15 @@ def room_of(module: str) -> str:
     return "cli" if parts[0] == "cli" else ".".join(parts[:2])
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The file, parsed."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     """(line, module) of each import in `path`, those inside functions and for type checkers included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -113,7 +120,7 @@ def test_click_and_progress_bars_stay_in_the_command_line(module: str) -> None:
 
 @pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) != "cli"])
 def test_the_library_never_prints_or_exits(module: str) -> None:
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree = tree_of(MODULES[module])
     calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
     assert not {"print", "exit", "sys.exit", "sys.stdout.write", "sys.stderr.write"} & set(calls)
 
@@ -149,14 +156,14 @@ def test_each_package_is_named_in_pyproject() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_each_module_says_what_it_is(module: str) -> None:
-    text = MODULES[module].read_text(encoding="utf-8")
-    assert not text.strip() or ast.get_docstring(ast.parse(text))
+    tree = tree_of(MODULES[module])
+    assert not tree.body or ast.get_docstring(tree)
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_nothing_runs_pickled_code(module: str) -> None:
     """Fault 62."""
-    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    tree = tree_of(MODULES[module])
     imported = {name.split(".")[0] for _, name in imports_of(MODULES[module])}
     assert not imported & {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
     used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

@@ -13,10 +13,9 @@ from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.presets import PRESETS
 from mt.objectives.cross_entropy import CrossEntropy
-from tests.models.laws import BOS, EOS, PAD, changed, preset
+from tests.models.laws import BOS, EOS, OF_ONE_DESIGN, PAD, changed, preset
 
 VOCAB = 14  # ten digits from 4 on
-OF_ONE_DESIGN = ("transformer_small", "transformer_base", "transformer_big")
 ORDERED = [name for name in PRESETS if name not in (*OF_ONE_DESIGN, "decomposable")]
 
 pytestmark = pytest.mark.slow
