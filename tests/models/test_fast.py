@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
+from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import FastTransformer, can_be_fast, for_decoding
 from mt.models.fast_state import FastState
 from mt.models.slots import ROOM
@@ -20,7 +21,7 @@ every_fast = pytest.mark.parametrize("config", FAST.values(), ids=FAST.keys())
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
 
 
-def both(config: ModelConfig) -> tuple[nn.Module, FastTransformer]:
+def both(config: ModelConfig) -> tuple[EncoderDecoder, FastTransformer]:
     model = build(config).eval()
     return model, FastTransformer(model)
 
