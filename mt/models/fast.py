@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast_layers import FastDecoderLayer, FastEncoderLayer, fast_norm
+from mt.models.fast_layers import FastDecoderLayer, FastEncoderLayer, Rows, fast_norm
 from mt.models.fast_state import FastSource, FastState
 from mt.models.slots import NEVER, Past
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, watched_layer
@@ -109,34 +109,38 @@ class FastTransformer:
         count, length = src.shape
         wide = max(WIDE - length, -length % 4)
         mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
-        mask = _of_heads(F.pad(mask, (0, wide), value=NEVER)[:, None], self.heads)
-        rows = count * (length + wide)
+        mask = F.pad(mask, (0, wide), value=NEVER)[:, None]
+        rows = self._rows(count, length + wide)
         x = F.pad(self.src_embedding(src), (0, 0, 0, wide)).flatten(0, 1)
-        x = F.pad(x, (0, 0, 0, rounded(rows) - rows))
+        x = F.pad(x, (0, 0, 0, rows.total - len(x)))
+        heads_mask = _of_heads(mask, self.heads)
         for layer in self.encoder:
-            x = layer(x, mask, self.heads)
+            x = layer(x, rows, heads_mask)
         memory = self.encoder_norm(x)
-        projected = [layer.project(memory, rows, count, self.heads) for layer in self.decoder]
-        keys, values = zip(*projected, strict=True)
+        keys, values = zip(*(layer.project(memory, rows) for layer in self.decoder), strict=True)
         past = Past.start(len(self.decoder), count, self.heads, x.size(1) // self.heads)
         looked = torch.zeros(count, length) if attention else None
         return FastState(0, past, FastSource(keys, values, mask, length), looked)
 
     def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
-        rows, source = len(tokens), state.source
-        past = state.past.with_room().grown()
+        past, source, attention = state.past.with_room().grown(), state.source, state.attention
+        rows, count = self._rows(*past.mask.shape[:2]), tokens.size(0)
         mask = _of_heads(_padded(past.mask, WIDE - past.used, NEVER), self.heads)
-        x = self._embed(_padded(tokens, rounded(rows) - rows, 0), state.position)
-        attention = state.attention
-        for number, layer in enumerate(self.decoder):
-            x = layer.attend_to_past(x, past, number, mask)
-            x, weights = layer.attend_to_source(x, rows, source, number)
+        source_mask = _of_heads(source.mask, self.heads)
+        x = self._embed(_padded(tokens, rows.total - count, 0), state.position)
+        for number, (layer, slots) in enumerate(zip(self.decoder, past.layers(mask.size(2)), strict=True)):
+            x = layer.attend_to_past(x, rows, slots, mask)
+            x, weights = layer.attend_to_source(x, rows, source.keys[number], source.values[number], source_mask)
             x = layer.feed_forward(x)
             if attention is not None and number == self.watched:
-                attention = weights.mean(1).flatten(0, 1)[:, : source.length]
-        logits = self.output(self.decoder_norm(x))[:rows]
+                heads = weights.view(rows.sentences, rows.heads, rows.positions, -1)
+                attention = heads.mean(1).flatten(0, 1)[:, : source.length]
+        logits = self.output(self.decoder_norm(x))[:count]
         return logits.log_softmax(-1, dtype=torch.float32), FastState(state.position + 1, past, source, attention)
+
+    def _rows(self, sentences: int, positions: int) -> Rows:
+        return Rows(sentences, positions, self.heads, rounded(sentences * positions))
 
     def _embed(self, tokens: Tensor, position: int) -> Tensor:
         """Vectors (N, D) of `tokens` (N,), all at `position`."""
@@ -150,5 +154,5 @@ def _padded(x: Tensor, more: int, value: float) -> Tensor:
 
 
 def _of_heads(mask: Tensor, heads: int) -> Tensor:
-    """`mask` (U, T, S) as (U, H, T, S), which a product reads as one batch of U x H."""
-    return mask[:, None].expand(-1, heads, -1, -1).contiguous()
+    """`mask` (U, T, S), the same for each head: (U x H, T, S)."""
+    return mask[:, None].expand(-1, heads, -1, -1).flatten(0, 1)

@@ -1,20 +1,19 @@
 """The layers of the fast Transformer (mt/models/fast.py), made of trained ones.
 
-Rows of N hypotheses are carried as M >= N, which is rounded up: see `mt.nn.packed.rounded`.
+The rows of N = U x W hypotheses are carried as M >= N, which is rounded up: see `mt.nn.packed.rounded`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mt.models.fast_state import FastSource
-from mt.models.slots import Past
+from mt.models.slots import LayerPast
 from mt.nn.packed import Packed
 
 Packing = Callable[[Tensor, "Tensor | None"], Packed]
@@ -69,6 +68,36 @@ class _FeedForward:
         return gated
 
 
+class Rows(NamedTuple):
+    """M rows of vectors: W positions of each of U sentences, and then some that mean nothing."""
+
+    sentences: int
+    positions: int
+    heads: int
+    total: int
+
+    def cut(self, x: Tensor, parts: int) -> Tensor:
+        """`x` (M, P x D), which is P `parts`, by heads: (P, U, H, W, K) float32."""
+        count = self.sentences * self.positions
+        own = x if count == self.total else x[:count]
+        return own.float().view(self.sentences, self.positions, parts, self.heads, -1).permute(2, 0, 3, 1, 4)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Attention of `query` (U x H, W, K) to `key` (U x H, K, S) and `value` (U x H, S, K).
+
+        `mask` (U x H, 1 or W, S) is added to the scores. Answers (M, D), with zeros in the rows that mean nothing, and
+        weights (U x H, W, S).
+        """
+        weights = torch.baddbmm(mask, query, key).softmax(-1)
+        answers = torch.bmm(weights, value).view(self.sentences, self.heads, self.positions, -1).transpose(1, 2)
+        count = self.sentences * self.positions
+        if count == self.total:
+            return answers.reshape(count, -1), weights
+        padded = answers.new_zeros(self.total, self.heads * answers.size(3))
+        padded[:count].view(answers.shape).copy_(answers)
+        return padded, weights
+
+
 class _SelfAttention:
     """Query, key and value as one product."""
 
@@ -80,10 +109,13 @@ class _SelfAttention:
         self.out = packing(attention.out.weight, attention.out.bias)
         self.residual = _Residual(residual)
 
-    def project(self, x: Tensor, rows: int, count: int, heads: int) -> Tensor:
-        """Of the first `rows` of `x` (M, D) queries, keys and values (3, U, H, rows / U, K)."""
-        projected = self.query_key_value(self.residual.before(x))[:rows].float()
-        return projected.view(count, -1, 3, heads, x.size(1) // heads).permute(2, 0, 3, 1, 4)
+    def project(self, x: Tensor, rows: Rows) -> Tensor:
+        """Of `x` (M, D) queries, keys and values (3, U, H, W, K)."""
+        return rows.cut(self.query_key_value(self.residual.before(x)), 3)
+
+    def add(self, x: Tensor, answers: Tensor) -> Tensor:
+        """`x` (M, D) with what was attended to."""
+        return self.residual.after(x, self.out(answers))
 
 
 class FastEncoderLayer:
@@ -93,12 +125,11 @@ class FastEncoderLayer:
         self.attention = _SelfAttention(layer.attention, layer.attention_residual, packing)
         self.feed_forward = _FeedForward(layer.feed_forward, layer.feed_forward_residual, packing)
 
-    def __call__(self, x: Tensor, mask: Tensor, heads: int) -> Tensor:
-        """`x` (M, D), of which B x S rows count, with `mask` (B, H, 1, S) -> (M, D)."""
-        rows = len(mask) * mask.size(-1)
-        query, key, value = self.attention.project(x, rows, len(mask), heads).flatten(1, 2).unbind(0)
-        answer, _ = _attend(query, key.transpose(1, 2), value, mask, len(x))
-        return self.feed_forward(self.attention.residual.after(x, self.attention.out(answer)))
+    def __call__(self, x: Tensor, rows: Rows, mask: Tensor) -> Tensor:
+        """`x` (M, D), whose positions are those of the source, with `mask` (U x H, 1, S) -> (M, D)."""
+        query, key, value = self.attention.project(x, rows).flatten(1, 2).unbind(0)
+        answers, _ = rows.attend(query, key.transpose(1, 2), value, mask)
+        return self.feed_forward(self.attention.add(x, answers))
 
 
 class FastDecoderLayer:
@@ -115,43 +146,23 @@ class FastDecoderLayer:
         self.residual = _Residual(layer.source_residual)
         self.feed_forward = _FeedForward(layer.feed_forward, layer.feed_forward_residual, packing)
 
-    def project(self, memory: Tensor, rows: int, count: int, heads: int) -> tuple[Tensor, Tensor]:
-        """Of the first `rows`, B x S, of `memory` (M, D) keys (B x H, K, S) and values (B x H, S, K)."""
-        both = self.key_value(memory)[:rows].float().view(count, -1, 2, heads, memory.size(1) // heads)
-        return both[:, :, 0].permute(0, 2, 3, 1).flatten(0, 1), both[:, :, 1].transpose(1, 2).flatten(0, 1)
+    def project(self, memory: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Of `memory` (M, D), whose positions are those of the source, keys (U x H, K, S) and values (U x H, S, K)."""
+        keys, values = rows.cut(self.key_value(memory), 2)
+        return keys.transpose(2, 3).flatten(0, 1), values.flatten(0, 1)
 
-    def attend_to_past(self, x: Tensor, past: Past, number: int, mask: Tensor) -> Tensor:
-        """`x` (M, D) -> (M, D); writes the new position of layer `number` into `past`."""
-        both, keys, values = past.slots.layers[number]
-        count, heads = both.shape[1:3]
-        width, length = past.mask.size(1), mask.size(-1)
-        projected = self.attention.project(x, count * width, count, heads)
-        both[:, :, :, past.used - width : past.used] = projected[1:]
-        query = projected[0].flatten(0, 1)
-        answer, _ = _attend(query, keys[:, :length].transpose(1, 2), values[:, :length], mask, len(x))
-        return self.attention.residual.after(x, self.attention.out(answer))
+    def attend_to_past(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor) -> Tensor:
+        """`x` (M, D) -> (M, D) by `mask` (U x H, W, A); writes the new position into `past`."""
+        new, keys, values = past
+        projected = self.attention.project(x, rows)
+        new.copy_(projected[1:])
+        answers, _ = rows.attend(projected[0].flatten(0, 1), keys, values, mask)
+        return self.attention.add(x, answers)
 
-    def attend_to_source(self, x: Tensor, rows: int, source: FastSource, number: int) -> tuple[Tensor, Tensor]:
-        """`x` (M, D), of which `rows` count, -> (M, D), and the weights (U, H, W, S)."""
-        keys, count = source.keys[number], len(source.mask)
-        query = self.query(self.residual.before(x))[:rows].float()
-        query = query.view(count, -1, len(keys) // count, keys.size(1)).transpose(1, 2).flatten(0, 1)
-        answer, weights = _attend(query, keys, source.values[number], source.mask, len(x))
-        return self.residual.after(x, self.out(answer)), weights
-
-
-def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Attention of U x H heads: `query` (U x H, T, K), `key` (U x H, K, S), `value` (U x H, S, K).
-
-    `mask` (U, H, 1 or T, S) is added to the scores. Answers (M, H x K), with zeros after U x T to `rows`, and weights
-    (U, H, T, S).
-    """
-    (count, heads), (_, length, size) = mask.shape[:2], query.shape
-    weights = torch.baddbmm(mask.flatten(0, 1), query, key).softmax(-1)
-    answers = torch.bmm(weights, value).view(count, heads, length, size).transpose(1, 2)
-    weights = weights.view(count, heads, length, -1)
-    if rows == count * length:
-        return answers.reshape(rows, -1), weights
-    padded = answers.new_zeros(rows, heads * size)
-    padded[: count * length].view(answers.shape).copy_(answers)
-    return padded, weights
+    def attend_to_source(
+        self, x: Tensor, rows: Rows, keys: Tensor, values: Tensor, mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`x` (M, D) -> (M, D) by `mask` (U x H, 1, S), and the weights (U x H, W, S)."""
+        query = rows.cut(self.query(self.residual.before(x)), 1).flatten(0, 2)
+        answers, weights = rows.attend(query, keys, values, mask)
+        return self.residual.after(x, self.out(answers)), weights

@@ -19,7 +19,7 @@ class FastSource:
     values: tuple[Tensor, ...]
     """For each layer (U x H, S, K)."""
     mask: Tensor
-    """(U, H, 1, S): 0 at real tokens, `NEVER` at padding."""
+    """(U, 1, S): 0 at real tokens, `NEVER` at padding."""
     length: int
     """S before it was padded."""
 

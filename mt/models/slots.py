@@ -7,6 +7,7 @@ product. Slots that no living hypothesis descends from are left out whenever the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +21,10 @@ ROOM = 16
 """Free slots after each copy, or more where a step takes more; at least `WIDE`, for so many are read."""
 
 
+LayerPast = tuple[Tensor, Tensor, Tensor]
+"""Of a layer: the slots that a step writes (2, U, H, W, K), then keys (U x H, K, A) and values (U x H, A, K)."""
+
+
 class Slots:
     """Keys and values of L layers and U sentences in C slots, written in place; every one holds some numbers."""
 
@@ -28,8 +33,6 @@ class Slots:
         self.data = data
         self.capacity = data.size(4)
         self.filled = filled
-        self.layers = [(both, *both.flatten(1, 2).unbind(0)) for both in data.unbind(0)]
-        """Views for each layer: keys and values (2, U, H, C, K), then keys alone and values alone (U x H, C, K)."""
 
     def copy(self, sentences: Tensor, places: Tensor, room: int) -> Slots:
         """New slots with those at `places` (U', A) of `sentences` (U',), and `room` more."""
@@ -67,6 +70,13 @@ class Past:
         own = torch.full((width, width), NEVER).fill_diagonal_(0)
         self.slots.filled += width
         return Past(self.slots, self.slots.filled, torch.cat((self.mask, own.expand(sentences, -1, -1)), 2))
+
+    def layers(self, length: int) -> Iterator[LayerPast]:
+        """Views of each layer: the slots of the last position, and the first `length` of all."""
+        data, first = self.slots.data, self.used - self.mask.size(1)
+        new = data[:, :, :, :, first : self.used].unbind(0)
+        keys, values = data[:, :, :, :, :length].flatten(2, 3).unbind(1)
+        return zip(new, keys.transpose(2, 3).unbind(0), values.unbind(0), strict=True)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Past:
         """Keep `rows` (N',), as many of each of `sentences` (U',), one after another; None: of all, in their order."""

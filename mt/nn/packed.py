@@ -46,7 +46,7 @@ class PackedFloat:
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
-        if self._small is None or (self._large is not None and len(x) >= FEW_ROWS):
+        if self._small is None or (self._large is not None and x.size(0) >= FEW_ROWS):
             fused: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise.default
             return fused(x, self._large, self._bias, "relu" if relu else "none", [], "")
         out = x @ self._small if self._bias is None else torch.addmm(self._bias, x, self._small)
