@@ -18,6 +18,8 @@ CHUNK = 256
 """Rows of logits at a time on a CPU."""
 BLOCK = 64
 """Their number is a multiple of this, because a CPU's products keep something for each number of rows they meet."""
+_TRACE = 1e-30
+"""A probability whose logarithm float32 still gives whole: of targets at least as likely, it spares two passes."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,10 @@ class _Gradients:
 def _softmax(rows: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Log of the normaliser (m,), the targets' logits (m,) and probabilities (m, V), float32, of m targets."""
     logits = multiply(rows, weight)[: len(targets)].float()
-    chosen = logits.gather(1, targets.unsqueeze(1)).squeeze(1)
     probabilities = logits.softmax(-1)
+    chosen, likelihood = (x.gather(1, targets.unsqueeze(1)).squeeze(1) for x in (logits, probabilities))
+    if logits.is_cpu and bool((likelihood > _TRACE).all()):
+        return chosen - likelihood.log(), chosen, probabilities
     # The greatest probability is at least 1 / V, so its logarithm is exact however small the others are.
     return logits.amax(-1) - probabilities.amax(-1).log(), chosen, probabilities
 
