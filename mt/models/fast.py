@@ -22,7 +22,7 @@ from mt.models.slots import NEVER, Past
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, watched_layer
 from mt.nn.attention import WIDE
 from mt.nn.packed import PACKINGS, rounded
-from mt.nn.places import Positions
+from mt.nn.places import Places, Positions
 from mt.nn.self_attention import SelfAttention
 
 
@@ -103,6 +103,7 @@ class FastTransformer:
         self.encoder_norm, self.decoder_norm = fast_norm(encoder.norm), fast_norm(decoder.norm)
         self.output = packing(model.output.weight, model.output.bias)
         self.watched = watched_layer(decoder.layers)
+        self._positions: dict[int, Tensor] = {}
 
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> FastState:
         """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S)."""
@@ -144,8 +145,13 @@ class FastTransformer:
 
     def _embed(self, tokens: Tensor, position: int) -> Tensor:
         """Vectors (N, D) of `tokens` (N,), all at `position`."""
-        out: Tensor = self.tgt_embedding(tokens[:, None], position).squeeze(1)
-        return out
+        embedding = self.tgt_embedding
+        if position not in self._positions:
+            nothing = torch.zeros(1, 1, embedding.tokens.embedding_dim)
+            here = embedding.positions.embed(nothing, Places.following(position, 1, nothing.device))
+            self._positions[position] = here.detach().view(-1)
+        vectors = F.embedding(tokens, embedding.tokens.weight.detach())
+        return torch.add(self._positions[position], vectors, alpha=embedding.scale)
 
 
 def _padded(x: Tensor, more: int, value: float) -> Tensor:
