@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from mt.engine import TorchEngine
+from mt.models.slots import ROOM
 from mt.search.config import DecodeConfig
-from tests.translators import untrained
+from mt.search.options import LineOptions
+from tests.translators import TINY, letters, untrained
 
 SOURCES = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14], [5, 6, 7], [20, 21]]
 
@@ -47,3 +51,50 @@ def test_changed_weights_are_searched_with() -> None:
     with torch.no_grad():
         translator.model.output.weight.neg_()
     assert translator.engine.search([[4, 5, 6]], translator.config) != before
+
+
+WIDE = {
+    "beam": DecodeConfig(beam_size=40, n_best=40, max_length=8),
+    "coverage": DecodeConfig(beam_size=2 * ROOM + 1, coverage_penalty=0.2, max_length=8),
+    "diverse": DecodeConfig(search="diverse", beam_size=100, beam_groups=4, n_best=100, max_length=8),
+    "alternatives": DecodeConfig(search="alternatives", n_best=40, max_length=8),
+    "sample": DecodeConfig(search="sample", samples=64, n_best=64, max_length=8),
+}
+"""Searches that take more slots a step than a state begins with."""
+WISHES = {"beam": ((5, 6), (7,), (8, 10)), "diverse": ((5,),)}
+"""Phrases that are required, each of which makes rows of its own."""
+
+
+def _wide_engine() -> TorchEngine:
+    tokenizers = letters()
+    torch.manual_seed(1)
+    model = TINY.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
+    with torch.no_grad():
+        model.output.weight.mul_(6)
+    return TorchEngine(model, tokenizers)
+
+
+def _searched(engine: TorchEngine, config: DecodeConfig, options: list[LineOptions]) -> list[tuple[object, float]]:
+    """Tokens and scores, those of the sources one after another."""
+    found = engine.search(SOURCES, config, options)
+    return [((number, one.tokens), one.score) for number, some in enumerate(found) for one in some]
+
+
+@pytest.mark.parametrize(("name", "phrases"), [*((name, ()) for name in WIDE), *WISHES.items()])
+def test_the_widest_searches_find_what_they_find_in_the_plain_model(
+    name: str, phrases: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault 80. Over several steps, while sentences leave."""
+    options = [LineOptions(required=phrases)] * len(SOURCES)
+    fast = _searched(_wide_engine(), WIDE[name], options)
+    monkeypatch.setattr("mt.engine.decoding_of", lambda model, _: model)
+    plain = _searched(_wide_engine(), WIDE[name], options)
+    assert [one for one, _ in fast] == [one for one, _ in plain]
+    assert [score for _, score in fast] == pytest.approx([score for _, score in plain], abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_wide_beams_in_other_precisions(precision: str) -> None:
+    """Fault 80."""
+    found = _wide_engine().search(SOURCES, replace(WIDE["beam"], precision=precision))
+    assert [len(some) for some in found] == [40] * len(SOURCES)
