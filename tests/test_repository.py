@@ -96,9 +96,8 @@ def upward_imports(module: str, path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if name != "mt"])
-def test_imports_go_downwards(module: str) -> None:
-    assert upward_imports(module, MODULES[module]) == []
+def test_imports_go_downwards() -> None:
+    assert [found for name in MODULES if name != "mt" for found in upward_imports(name, MODULES[name])] == []
 
 
 def test_an_upward_or_sideways_import_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,16 +112,27 @@ def test_an_upward_or_sideways_import_is_found(tmp_path: Path, monkeypatch: pyte
     ]
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) != "cli"])
-def test_click_and_progress_bars_stay_in_the_command_line(module: str) -> None:
-    assert not {name.split(".")[0] for _, name in imports_of(MODULES[module])} & {"click", "tqdm"}
+LIBRARY = {name: path for name, path in MODULES.items() if room_of(name) != "cli"}
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if room_of(name) != "cli"])
-def test_the_library_never_prints_or_exits(module: str) -> None:
-    tree = tree_of(MODULES[module])
-    calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    assert not {"print", "exit", "sys.exit", "sys.stdout.write", "sys.stderr.write"} & set(calls)
+def imported(path: Path) -> set[str]:
+    """The top-level packages that a file imports."""
+    return {name.split(".")[0] for _, name in imports_of(path)}
+
+
+def test_click_and_progress_bars_stay_in_the_command_line() -> None:
+    assert [name for name, path in LIBRARY.items() if imported(path) & {"click", "tqdm"}] == []
+
+
+def test_the_library_never_prints_or_exits() -> None:
+    speaking = {"print", "exit", "sys.exit", "sys.stdout.write", "sys.stderr.write"}
+    calls = {
+        (name, ast.unparse(node.func))
+        for name, path in LIBRARY.items()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call)
+    }
+    assert [(name, call) for name, call in calls if call in speaking] == []
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -154,21 +164,22 @@ def test_each_package_is_named_in_pyproject() -> None:
     assert set(re.findall(r'"([\w.]+)"', listed[1])) == there | {"mt.recipes"}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_each_module_says_what_it_is(module: str) -> None:
-    tree = tree_of(MODULES[module])
-    assert not tree.body or ast.get_docstring(tree)
+def test_each_module_says_what_it_is() -> None:
+    trees = {name: tree_of(path) for name, path in MODULES.items()}
+    assert [name for name, tree in trees.items() if tree.body and not ast.get_docstring(tree)] == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_runs_pickled_code(module: str) -> None:
+PICKLES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+LOADERS = {"torch.load", "torch.save", "torch.jit.load", "torch.hub.load"}
+
+
+def test_nothing_runs_pickled_code() -> None:
     """Fault 62."""
-    tree = tree_of(MODULES[module])
-    imported = {name.split(".")[0] for _, name in imports_of(MODULES[module])}
-    assert not imported & {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    assert not used & {"torch.load", "torch.save", "torch.jit.load", "torch.hub.load"}
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == "allow_pickle"]
+    for name, path in MODULES.items():
+        assert not imported(path) & PICKLES, name
+        nodes = list(ast.walk(tree_of(path)))
+        assert not {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)} & LOADERS, name
+        assert not [node for node in nodes if isinstance(node, ast.keyword) and node.arg == "allow_pickle"], name
 
 
 def tracked_texts() -> Iterator[tuple[str, str]]:
