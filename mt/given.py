@@ -11,6 +11,7 @@ from typing import Any
 
 from mt.engine import Engine
 from mt.errors import DataError
+from mt.lines.request import check_text
 from mt.search.config import DecodeConfig
 from mt.search.penalties import PENALTIES
 from mt.text.tokenizer import Tokenizers
@@ -18,7 +19,7 @@ from mt.text.tokenizer import Tokenizers
 
 @dataclass(frozen=True)
 class Given:
-    """A translation to be scored."""
+    """A translation to be scored. Raises DataError where it is no text."""
 
     source: str
     translation: str
@@ -26,6 +27,12 @@ class Given:
     """The pieces that spell it, end marks included, where they are known; None: those of the tokenizer."""
     parts: tuple[str, ...] = ()
     """What the source was split into; each has its end mark among `tokens`."""
+    place: str = ""
+    """What errors call it, such as `FILE, line 3: `."""
+
+    def __post_init__(self) -> None:
+        for name in ("source", "translation"):
+            check_text(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,9 @@ class Scoring:
         parts = iter(line.parts or (line.source,))
         for token in line.tokens:
             if token not in self.ids:
-                raise DataError(f"'{token}' is no piece of this model's target vocabulary; score it as plain text.")
+                raise DataError(
+                    f"{line.place}'{token}' is no piece of this model's target vocabulary; score it as plain text."
+                )
             if self.ids[token] == self.tgt.eos:
                 segments.append(_Segment(next(parts, line.source), target, ends=True))
                 target = []
@@ -118,5 +127,10 @@ def given_of(fields: Mapping[str, Any], place: str) -> Given:
         value = fields.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             raise DataError(f'{place}: "{name}" must be a list of texts.')
+    if fields.get("tokens") == [] and fields["translation"].strip():
+        raise DataError(f'{place}: "tokens" is empty, but "translation" is not; leave "tokens" out to score the text.')
     tokens = tuple(fields["tokens"]) if "tokens" in fields else None
-    return Given(fields["source"], fields["translation"], tokens, tuple(fields.get("parts", ())))
+    try:
+        return Given(fields["source"], fields["translation"], tokens, tuple(fields.get("parts", ())), f"{place}: ")
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None

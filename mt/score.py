@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 
-from mt.errors import DataError, plural
+from mt.errors import plural
 from mt.events import Event, Notice, Progress
 from mt.given import Given, Scored, given_of
 from mt.lines.request import json_object
@@ -87,10 +87,7 @@ def _score(
     lines, tokens, log_prob, unknown = 0, 0, 0.0, 0
     with opened(output) as file:
         for window in windows:
-            try:
-                scored = translator.score_window(window)
-            except DataError as error:
-                raise DataError(f"{error} (in lines {lines + 1} to {lines + len(window)})") from None
+            scored = translator.score_window(window)
             file.write("".join(map(FORMATS[format], scored)).encode())
             file.flush()
             lines += len(scored)

@@ -16,9 +16,9 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -28,7 +28,7 @@ from mt.config import to_mapping
 from mt.device import pick_device
 from mt.engine import Engine, TorchEngine
 from mt.ensemble import Ensemble, check_vocabularies
-from mt.errors import RunError
+from mt.errors import DataError, RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
 from mt.lines.answer import Answer, Style
@@ -104,10 +104,12 @@ class Translator:
             alignments: also find which source word each word comes from.
 
         Raises:
+            DataError: something is no text, or a text where a list of texts is due.
             ConfigError: alignments of a model that does not attend to its source.
         """
-        common = Request("", prefix, tuple(constraints), tuple(banned))
-        requests = (replace(common, text=line) if isinstance(line, str) else line for line in lines)
+        _refuse_text("lines", lines)
+        common = Request("", prefix, cast("tuple[str, ...]", constraints), cast("tuple[str, ...]", banned))
+        requests = (line if isinstance(line, Request) else replace(common, text=line) for line in lines)
         first = 0
         while window := list(islice(requests, WINDOW)):
             yield from self.translate_window(window, first, alignments)
@@ -120,7 +122,7 @@ class Translator:
 
         `first` is the number of the first one in the whole input, from 0: samples are drawn by the number of a line.
         """
-        requests = [Request(line) if isinstance(line, str) else line for line in lines]
+        requests = [line if isinstance(line, Request) else Request(line) for line in lines]
         groups: dict[DecodeConfig, list[int]] = {}
         for place, request in enumerate(requests):
             groups.setdefault(request.decode or self.config, []).append(place)
@@ -133,8 +135,14 @@ class Translator:
         return [found[place] for place in range(len(requests))]
 
     def score(self, sources: Iterable[str], translations: Iterable[str]) -> Iterator[Scored]:
-        """Score given translations, in their order. Raises ValueError where one iterable is shorter."""
-        given = (Given(*pair) for pair in zip(sources, translations, strict=True))
+        """Score given translations, in their order.
+
+        Raises:
+            DataError: something is no text, a text is given for a list, or one iterable is shorter.
+        """
+        _refuse_text("sources", sources)
+        _refuse_text("translations", translations)
+        given = (Given(*pair) for pair in _paired(sources, translations))
         while window := list(islice(given, WINDOW)):
             yield from self.score_window(window)
 
@@ -175,6 +183,21 @@ class Translator:
             requests, error = style.requests(block, self.config)
             translations = self.translate_window(requests, block.first_line - 1, style.alignments)
             yield Answer.of(requests, translations, block.first_line, style, self.config, error)
+
+
+def _refuse_text(name: str, lines: Iterable[str | Request]) -> None:
+    """A text is an iterable of its letters, which nobody wants translated one by one."""
+    if isinstance(lines, (str, bytes)):
+        raise DataError(f"The {name} must be a list of texts, but are one: put it in brackets.")
+
+
+def _paired(sources: Iterable[str], translations: Iterable[str]) -> Iterator[tuple[str, str]]:
+    missing: Any = object()
+    for number, pair in enumerate(zip_longest(sources, translations, fillvalue=missing)):
+        if missing in pair:
+            fewer, more = ("translations", "sources") if pair[1] is missing else ("sources", "translations")
+            raise DataError(f"There are more {more} than {fewer} ({number}): each source needs its translation.")
+        yield pair
 
 
 def _checksum(model: torch.nn.Module) -> str:

@@ -119,9 +119,13 @@ def test_unknown_pieces_are_counted(tmp_path: Path) -> None:
     [
         ('{"source": "a"}', '"translation" must be there and be text.'),
         ('{"source": "a", "translation": "b", "tokens": "b"}', '"tokens" must be a list of texts.'),
+        ('{"source": "a", "translation": "b", "tokens": []}',
+         '"tokens" is empty, but "translation" is not; leave "tokens" out to score the text.'),
+        ('{"source": "a", "translation": "\\udce9"}',
+         '"translation" holds half a surrogate pair, which is no character.'),
         ("a\tb", "it is not a JSON object on one line (Expecting value: line 1 column 1 (char 0))."),
     ],
-)
+)  # fmt: skip
 def test_a_line_that_translate_did_not_write_is_named(line: str, sentence: str, tmp_path: Path) -> None:
     (tmp_path / "in").write_text(line + "\n")
     with pytest.raises(DataError) as raised:
@@ -129,10 +133,14 @@ def test_a_line_that_translate_did_not_write_is_named(line: str, sentence: str, 
     assert str(raised.value) == f"{tmp_path / 'in'}, line 1: {sentence}"
 
 
-def test_pieces_of_another_vocabulary_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "in").write_text('{"source": "a", "translation": "b", "tokens": ["zz"]}\n')
-    with pytest.raises(DataError, match=r"^'zz' is no piece of this model's target vocabulary; score it as plain text"):
+def test_pieces_of_another_vocabulary_are_refused_with_their_line(tmp_path: Path) -> None:
+    good = '{"source": "a", "translation": "", "tokens": ["</s>"]}\n'
+    (tmp_path / "in").write_text(2 * good + '{"source": "a", "translation": "b", "tokens": ["zz"]}\n' + good)
+    with pytest.raises(DataError) as raised:
         finish(score_translations(untrained(), tmp_path / "in", io.BytesIO()))
+    assert str(raised.value) == (
+        f"{tmp_path / 'in'}, line 3: 'zz' is no piece of this model's target vocabulary; score it as plain text."
+    )
 
 
 def test_nothing_is_nothing(tmp_path: Path) -> None:

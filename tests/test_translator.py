@@ -18,7 +18,7 @@ import mt
 from mt.data.config import DataConfig, ParallelText
 from mt.data.training_data import batches_of
 from mt.engine import evaluating
-from mt.errors import ConfigError, RunError
+from mt.errors import ConfigError, DataError, RunError
 from mt.lines.lengths import Lengths
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.scoring.utility import utilities
@@ -227,6 +227,36 @@ def test_a_translation_is_one_line_whatever_the_pieces() -> None:
     translator.tokenizers.tgt.pieces[5] = "\r"
     assert [one.text.split() for one in translator.translate(["a b c"])] == [["c"]]
     assert "\n" not in next(translator.translate(["a c"])).text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wishes", "sentence"),
+    [
+        (["ab"], {}, "The lines must be a list of texts, but are one: put it in brackets."),
+        ([[None]], {}, '"text" must be text, but is null.'),
+        ([["caf\udce9"]], {}, '"text" holds half a surrogate pair, which is no character.'),
+        ([["a"]], {"banned": "b"}, '"banned" must be a list of words or phrases, none of them blank, but is "b".'),
+    ],
+)
+def test_what_is_no_text_is_not_translated(arguments: list[Any], wishes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DataError) as raised:
+        next(copier().translate(*arguments, **wishes))
+    assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("sources", "translations", "sentence"),
+    [
+        (["a", "b"], ["c"], "There are more sources than translations (1): each source needs its translation."),
+        ([], ["c"], "There are more translations than sources (0): each source needs its translation."),
+        (["a"], "c", "The translations must be a list of texts, but are one: put it in brackets."),
+        (["a"], [None], '"translation" must be text, but is null.'),
+    ],
+)
+def test_what_is_no_pair_is_not_scored(sources: Any, translations: Any, sentence: str) -> None:
+    with pytest.raises(DataError) as raised:
+        list(untrained().score(sources, translations))
+    assert str(raised.value) == sentence
 
 
 def test_each_side_has_its_own_tokenizer() -> None:

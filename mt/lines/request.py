@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from mt.yaml_tree import Block, Place, merge, plant
 
 @dataclass(frozen=True)
 class Request:
-    """A line to translate."""
+    """A line to translate. Raises DataError where it asks for what is no text, or for a phrase that is blank."""
 
     text: str
     prefix: str = ""
@@ -33,10 +34,33 @@ class Request:
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that are passed through to the JSON of the answer."""
 
+    def __post_init__(self) -> None:
+        for name in ("text", "prefix"):
+            check_text(name, getattr(self, name))
+        for name in ("constraints", "banned"):
+            _check_phrases(name, getattr(self, name))
+
     @property
     def wishes(self) -> bool:
         """Whether something must be somewhere in the translation, so that the line cannot be taken apart."""
         return bool(self.prefix or self.constraints)
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise DataError, which calls it `name`, where `value` is no text."""
+    if not isinstance(value, str):
+        raise DataError(f'"{name}" must be text, but is {_shown(value)}.')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise DataError(f'"{name}" holds half a surrogate pair, which is no character.') from None
+
+
+def _check_phrases(name: str, values: Any) -> None:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(one, str) and one.strip() for one in values):
+        raise DataError(f'"{name}" must be a list of words or phrases, none of them blank, but is {_shown(values)}.')
+    for one in values:
+        check_text(name, one)
 
 
 Reader = Callable[[str, str], Request]
@@ -68,14 +92,19 @@ def json_lines(common: Request, decode: DecodeConfig) -> Reader:
         written = json.dumps(options, sort_keys=True)
         if written not in known:
             known[written] = _overlaid(decode, options, place)
-        return Request(
-            _string(fields.pop("text"), "text", place),
-            _string(fields.pop("prefix", common.prefix), "prefix", place),
-            (*common.constraints, *_strings(fields.pop("constraints", []), "constraints", place)),
-            (*common.banned, *_strings(fields.pop("banned", []), "banned", place)),
-            known[written],
-            _passed_through(fields, place),
-        )
+        try:
+            asked = Request(
+                _one_line(fields.pop("text"), "text"),
+                _one_line(fields.pop("prefix", common.prefix), "prefix"),
+                _phrases(fields.pop("constraints", [])),
+                _phrases(fields.pop("banned", [])),
+                known[written],
+                _passed_through(fields),
+            )
+        except DataError as error:
+            raise DataError(f"{place}: {error}") from None
+        constraints, banned = (*common.constraints, *asked.constraints), (*common.banned, *asked.banned)
+        return replace(asked, constraints=constraints, banned=banned)
 
     return read
 
@@ -89,7 +118,7 @@ _SYNONYMS = {name: key.removeprefix("decode.") for name, key in SYNONYMS.items()
 def json_object(line: str, place: str) -> dict[str, Any]:
     """The JSON object on a line. Raises DataError, with the line's place, where there is none."""
     try:
-        fields = json.loads(line, object_pairs_hook=_without_repetition)
+        fields = json.loads(line, object_pairs_hook=_without_repetition, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise DataError(f"{place}: the JSON is nested too deeply.") from None
     except ValueError as error:
@@ -99,6 +128,13 @@ def json_object(line: str, place: str) -> dict[str, Any]:
     return fields
 
 
+def _finite(written: str) -> float:
+    """The number; ValueError for what JSON does not know, which Python writes and others cannot read."""
+    if not math.isfinite(number := float(written)):
+        raise ValueError(f"{written} is no number of JSON's")
+    return number
+
+
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     if repeated := next((name for name in names if names.count(name) > 1), None):
@@ -106,27 +142,20 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _string(value: Any, name: str, place: str) -> str:
-    if not isinstance(value, str) or "\n" in value:
-        raise DataError(f'{place}: "{name}" must be text of one line, but is {_shown(value)}.')
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise DataError(f'{place}: "{name}" holds half a surrogate pair, which is no character.') from None
+def _one_line(value: Any, name: str) -> Any:
+    if isinstance(value, str) and "\n" in value:
+        raise DataError(f'"{name}" must be text of one line, but is {_shown(value)}.')
     return value
 
 
-def _strings(value: Any, name: str, place: str) -> tuple[str, ...]:
-    """A list of texts; one alone may stand without its brackets."""
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, list) or not all(isinstance(one, str) and one.strip() for one in values):
-        raise DataError(f'{place}: "{name}" must be a list of words or phrases, but is {_shown(value)}.')
-    return tuple(_string(one, name, place) for one in values)
+def _phrases(value: Any) -> Any:
+    """A list as a tuple; one phrase alone may stand without its brackets."""
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
 
 
-def _passed_through(fields: dict[str, Any], place: str) -> dict[str, Any]:
+def _passed_through(fields: dict[str, Any]) -> dict[str, Any]:
     if taken := next((name for name in fields if name in ANSWERS), None):
-        raise DataError(f'{place}: "{taken}" is a name of the answer, so it cannot be passed through; rename it.')
+        raise DataError(f'"{taken}" is a name of the answer, so it cannot be passed through; rename it.')
     return fields
 
 
@@ -145,5 +174,5 @@ def _overlaid(decode: DecodeConfig, options: Any, place: str) -> DecodeConfig:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True)
+    text = json.dumps(value, ensure_ascii=True, default=repr)
     return text if len(text) <= 60 else text[:60] + "..."
