@@ -181,29 +181,34 @@ class TestResuming:
         assert Checkpoints(recipe.model_dir).state(12).scores == state.scores
 
 
+@pytest.fixture(scope="module")
+def plain(task: Path) -> Recipe:
+    """The recipe of a training that was run."""
+    recipe = recipe_of(task, str(task / "plain"))
+    run_to_the_end(recipe)
+    return recipe
+
+
 class TestRandomness:
     """Fault 69."""
 
-    def test_same_seed_same_training(self, task: Path, tmp_path: Path) -> None:
-        recipes = [recipe_of(task, str(tmp_path / name)) for name in ("one", "two")]
-        for recipe in recipes:
-            torch.rand(7)  # whatever was drawn before
-            run_to_the_end(recipe)
-        assert losses(recipes[0]) == losses(recipes[1])
-        assert weights(recipes[0]) == weights(recipes[1])
+    def test_same_seed_same_training(self, task: Path, plain: Recipe, tmp_path: Path) -> None:
+        again = recipe_of(task, str(tmp_path / "again"))
+        torch.rand(7)  # whatever was drawn before
+        run_to_the_end(again)
+        assert losses(again) == losses(plain)
+        assert weights(again) == weights(plain)
 
-    def test_another_seed_another_training(self, task: Path, tmp_path: Path) -> None:
-        recipes = [recipe_of(task, str(tmp_path / seed), f"seed={seed}") for seed in ("1", "2")]
-        for recipe in recipes:
-            run_to_the_end(recipe)
-        assert losses(recipes[0])[0] != losses(recipes[1])[0]
+    def test_another_seed_another_training(self, task: Path, plain: Recipe, tmp_path: Path) -> None:
+        other = recipe_of(task, str(tmp_path / "other"), "seed=2")
+        run_to_the_end(other)
+        assert losses(other)[0] != losses(plain)[0]
 
     @pytest.mark.parametrize("change", ["train.valid_every=3", "train.save_every=2", "train.valid_beam_size=3"])
-    def test_watching_does_not_change_training(self, task: Path, tmp_path: Path, change: str) -> None:
-        recipes = [recipe_of(task, str(tmp_path / "one")), recipe_of(task, str(tmp_path / "two"), change)]
-        for recipe in recipes:
-            run_to_the_end(recipe)
-        assert losses(recipes[0]) == losses(recipes[1])
+    def test_watching_does_not_change_training(self, task: Path, plain: Recipe, tmp_path: Path, change: str) -> None:
+        watched = recipe_of(task, str(tmp_path / "watched"), change)
+        run_to_the_end(watched)
+        assert losses(watched) == losses(plain)
 
 
 class TestTensorBoard:
