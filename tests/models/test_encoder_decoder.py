@@ -59,11 +59,10 @@ def test_the_lstm_of_the_first_paper_has_its_size() -> None:
 
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 def test_it_builds_on_the_meta_device(config: ModelConfig) -> None:
-    """Where no memory is taken: parameters are counted, and shapes are computed."""
+    """Where no memory is taken: shapes are computed. tests/test_estimate.py counts the parameters there."""
     with torch.device("meta"):
         model = config.build(VOCAB, VOCAB, PAD)
     assert {tensor.device.type for tensor in (*model.parameters(), *model.buffers())} == {"meta"}
-    assert parameters(model) == parameters(build(config))
     assert model(random_batch().to("meta")).shape == (4, 7, VOCAB)
 
 

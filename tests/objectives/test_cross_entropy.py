@@ -121,7 +121,7 @@ def test_micro_batches_add_up_to_the_batch(config: Any) -> None:
     objective = CrossEntropy(0.1)
     whole = objective(model, collate(sources, targets, PAD, BOS, EOS))
     expected = torch.autograd.grad(whole.total, list(model.parameters()))
-    for cuts in ([0, 2, 4], [0, 1, 2, 3, 4], [0, 3, 4]):
+    for cuts in ([0, 1, 2, 3, 4], [0, 3, 4]):
         parts = [
             objective(model, collate(sources[start:stop], targets[start:stop], PAD, BOS, EOS))
             for start, stop in pairwise(cuts)
