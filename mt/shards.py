@@ -1,6 +1,7 @@
 """What a long translation has done so far: a file for each block of lines, so that it can be stopped and taken up.
 
-For the output OUT they lie in the folder OUT.part, which goes when OUT is written whole. A file is named after its
+For the output OUT they lie in the folder OUT.part; when OUT is written whole, its own files go, and with them the
+folder, unless blocks of other lines or settings are left there. A file is named after its
 block's place and after all that its content depends on: the lines, the model, the settings. So whatever was stopped,
 changed or done by several processes, a block that is there is right, and one that is missing is made.
 """
@@ -9,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+from collections.abc import Iterable
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 from mt.lines.answer import Answer
@@ -45,6 +47,11 @@ class Shards:
         told = json.loads(head)
         return Answer(data, told["lines"], tuple(told["notices"]), tuple(told["truncated"]), tuple(told["split"]))
 
-    def remove(self) -> None:
-        """Delete the folder, with whatever is left in it of other settings."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def remove(self, paths: Iterable[Path]) -> int:
+        """Delete these, and the folder where nothing else is left in it; returns how much is left."""
+        for path in chain(paths, self.folder.glob(".*.tmp")):  # what was being written when somebody was killed
+            path.unlink(missing_ok=True)
+        left = len(list(self.folder.glob("*")))
+        if not left and self.folder.exists():
+            self.folder.rmdir()
+        return left

@@ -15,6 +15,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO
 import torch
 
 from mt.config import to_mapping
-from mt.errors import DataError, plural
+from mt.errors import DataError, RunError, plural
 from mt.events import Event, Notice, Progress
 from mt.lines.answer import Answer, Answering, Style, Tally, cut_notice, split_notice
 from mt.lines.request import Request
@@ -31,6 +32,7 @@ from mt.place import Place
 from mt.recipe import Recipe
 from mt.shards import Shards
 from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
+from mt.text.folders import locked
 from mt.text.streams import PAUSE, arriving_blocks, is_file, opened
 from mt.translator import Translation, Translator, load, weights_file
 from mt.workers import Workers
@@ -110,15 +112,18 @@ def translate_stream(
         place: which this process is of several that translate `source` into `target` together.
 
     Raises:
-        DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); OSError:
-            writing.
+        DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); RunError:
+            another translation is writing `target`; OSError: writing.
     """
     style = style or Style()
     check_paths(source, target if isinstance(target, Path) else None)
     waits = is_file(target) or isinstance(translator, Workers)
     blocks = _blocks(source, 1 if interactive else translator.block_lines, waits)
     if isinstance(target, Path) and is_file(target):
-        return (yield from _translate_to_file(translator, blocks, target.resolve(), style, place or Place()))
+        target, place = target.resolve(), place or Place()
+        # The first process has the lock for all that were started together.
+        with locked(target, "mt translate") if place.leads else nullcontext():
+            return (yield from _translate_to_file(translator, blocks, target, style, place))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
@@ -177,23 +182,26 @@ def _translate_to_file(
         yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
     if not place.leads:
         return total.report()
-    total = yield from _join(shards, paths, target)
+    total = yield from _join(shards, paths, target, place)
     yield from total.summary()
     return total.report()
 
 
-def _join(shards: Shards, paths: Sequence[Path], target: Path) -> Generator[Event, None, _Total]:
+def _join(shards: Shards, paths: Sequence[Path], target: Path, place: Place) -> Generator[Event, None, _Total]:
     """Write `target` of its shards, those that other processes have still to make included."""
     total = _Total()
     with write_aside(target) as file:
         for done, path in enumerate(paths):
             while not path.exists():
+                if place.has(done):
+                    raise RunError(f"{path} was deleted by somebody before {target} was whole; run the same again.")
                 yield Progress("waiting for other processes", done, len(paths), unit="blocks")
                 time.sleep(0.1)
             answer = shards.read(path)
             file.write(answer.data)
             total.add(answer)
-    shards.remove()
+    if left := shards.remove(paths):
+        yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")
     return total
 
 

@@ -344,6 +344,58 @@ def test_the_end_of_a_stopped_job_tells_of_all_its_lines(tmp_path: Path, monkeyp
     assert "Cut: 2 translations were ended by the length limit, the first that of line 1" in str(events[-1])
 
 
+def test_a_second_translation_into_the_same_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and the first ends as if nothing had been."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"a\nb\nc\n")
+    first = translate_stream(copier(), source, target)
+    next(first)
+    with pytest.raises(RunError) as error:
+        finish(translate_stream(untrained(), source, target))
+    assert str(error.value) == (
+        f"another mt translate (process {os.getpid()}) is writing {target}; wait until it has ended."
+    )
+    assert finish(first).lines == 3
+    assert target.read_bytes() == source.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_who_is_alone_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that was deleted meanwhile is named; the same command makes it again, and only it."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    source, target, part = tmp_path / "in", tmp_path / "out", tmp_path / "out.part"
+    source.write_bytes(b"a\nb\n")
+    work = translate_stream(copier(), source, target)
+    next(work)
+    [first] = part.iterdir()
+    first.unlink()
+    with pytest.raises(RunError) as error:
+        finish(work)
+    assert str(error.value) == f"{first} was deleted by somebody before {target} was whole; run the same again."
+    again = copier()
+    finish(translate_stream(again, source, target))
+    assert copied(again).rows == [1]
+    assert target.read_bytes() == source.read_bytes()
+
+
+def test_what_is_left_of_other_settings_stays_and_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    source, target, part = tmp_path / "in", tmp_path / "out", tmp_path / "out.part"
+    source.write_bytes(b"a\nb\n")
+    stopped = translate_stream(untrained(), source, target)
+    next(stopped)
+    stopped.close()
+    left = list(part.iterdir())
+    (part / ".0000000002-ab.12345678.tmp").write_bytes(b"torn")
+    events: list[Event] = []
+    finish(translate_stream(copier(), source, target), events.append)
+    assert Notice(f"{part} keeps 1 block of other lines or settings.") in events
+    assert list(part.iterdir()) == left
+    finish(translate_stream(untrained(), source, target))
+    assert not part.exists()
+
+
 def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each does its blocks; the first joins them; whatever one of them left undone is made by a later call."""
     monkeypatch.setattr("mt.translator.WINDOW", 1)

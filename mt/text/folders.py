@@ -1,56 +1,40 @@
-"""Folders that are replaced whole, and the lock that keeps two programs from writing one at a time."""
+"""Folders that are replaced whole, and the lock that keeps two programs from writing one thing at a time."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from mt.errors import RunError
 from mt.text.files import make_folder
+from mt.text.locks import take
 
 
 @contextmanager
-def locked(folder: Path, work: str) -> Iterator[None]:
-    """Hold the lock of `folder`, a hidden file beside it, for `work` (such as mt prepare).
+def locked(path: Path, work: str) -> Iterator[None]:
+    """Hold the lock of a folder or a file, a hidden file beside it, for `work` (such as mt prepare).
 
     Raises `RunError` at once where another program holds it. The system lets go of it when its holder dies.
     """
-    make_folder(folder.parent)
-    path = folder.with_name(f".{folder.name}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if not _lock(descriptor) or not _is_still(path, descriptor):
-            raise RunError(f"another {work} is writing {folder}; wait until it has ended.")
+    make_folder(path.parent)
+    lock = path.with_name(f".{path.name}.lock")
+    with lock.open("ab+") as file:
+        holder = take(file)
+        if holder or not _is_still(lock, file):
+            raise RunError(f"another {work} ({holder or 'just ended'}) is writing {path}; wait until it has ended.")
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)
-    finally:
-        os.close(descriptor)
+            lock.unlink(missing_ok=True)
 
 
-def _lock(descriptor: int) -> bool:
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_still(path: Path, file: BinaryIO) -> bool:
     """Whether the locked file is the one under that name, and not one that its last holder has just removed."""
-    return path.exists() and path.stat().st_ino == os.fstat(descriptor).st_ino
+    return path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino
 
 
 @contextmanager

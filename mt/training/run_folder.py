@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 from mt.errors import RunError
+from mt.text.locks import take
 
 LOCK = ".lock"
 LOG = "log.jsonl"
@@ -32,13 +30,10 @@ def locked(run: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"{run} cannot be used as a run folder ({error}).") from error
     with file:
-        if not _lock(file):
+        if holder := take(file):
             raise RunError(
-                f"{run} is in use by another training ({_owner(file)}): wait until it ends or choose another model_dir."
+                f"{run} is in use by another training ({holder}): wait until it ends or choose another model_dir."
             )
-        file.truncate(0)
-        file.write(str(os.getpid()).encode())
-        file.flush()
         yield
 
 
@@ -65,32 +60,3 @@ def clear(run: Path) -> None:
 def _sweep(run: Path) -> None:
     for left in run.glob(_DELETED + "*"):
         shutil.rmtree(left)
-
-
-def _owner(file: BinaryIO) -> str:
-    file.seek(0)
-    return f"process {file.read().decode() or 'unknown'}"
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: BinaryIO) -> bool:
-        try:
-            file.seek(2**30)  # beyond what is read: a locked byte cannot be
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _lock(file: BinaryIO) -> bool:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True  # a file system that knows no locks
-        return True

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ def test_a_second_holder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "data"
     with locked(folder, "mt prepare"), pytest.raises(RunError) as error, locked(folder, "mt prepare"):
         pass
-    assert str(error.value) == f"another mt prepare is writing {folder}; wait until it has ended."
+    assert str(error.value) == (
+        f"another mt prepare (process {os.getpid()}) is writing {folder}; wait until it has ended."
+    )
     with locked(folder, "mt prepare"):
         pass
     assert list(folder.parent.iterdir()) == []
