@@ -114,7 +114,7 @@ def _run(
     from mt.recipe import load_run_recipe
 
     recipe = load_run_recipe(run, settings)
-    check_recipe(recipe, "evaluate")
+    check_recipe(recipe, "evaluate", check)
     from mt.device import pick_device
     from mt.evaluate import evaluate_run
 

@@ -34,6 +34,4 @@ def fetch(recipe: str, overrides: Sequence[str], source: Path | None) -> None:
     from mt.fetch import fetch as fetch_corpora
     from mt.recipe import load_recipe
 
-    report = draw(fetch_corpora(load_recipe(recipe, overrides), source))
-    for file in report.files:
-        click.echo(f"{file.path}: {file.origin}")
+    click.echo(str(draw(fetch_corpora(load_recipe(recipe, overrides), source))))

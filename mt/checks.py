@@ -18,13 +18,16 @@ from mt.training import board
 _NAME = re.compile(r"\w[\w.+-]*")
 
 
-def check_recipe(recipe: Recipe, stage: str) -> None:
-    """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or later."""
+def check_recipe(recipe: Recipe, stage: str, promises: bool = False) -> None:
+    """Raise ConfigError or DataError, one sentence with place and key path, for what would fail in `stage` or later.
+
+    `promises`: the scores are to be compared with those that `evaluate.expect` promises.
+    """
     check_names(recipe)
     check_ties(recipe)
     check_objective(recipe)
     check_validation(recipe)
-    check_expected(recipe)
+    check_expected(recipe, promises)
     check_parts(recipe)
     check_folder(recipe, "model_dir", recipe.model_dir)
     if recipe.data.dir is not None:
@@ -65,10 +68,16 @@ def text_files(recipe: Recipe) -> Iterator[tuple[str, Path]]:
 def check_files(recipe: Recipe) -> None:
     """Every text is there, validation and tests too: not found out after hours of training."""
     for key, path in text_files(recipe):
+        if path.is_dir():
+            raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: is a folder, not a file.")
+        if not path.exists():
+            hint = "; mt fetch brings it" if can_fetch(recipe) else ""
+            raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: there is no such file{hint}.")
         if not path.is_file():
-            what = "is a folder, not a file" if path.is_dir() else "there is no such file"
-            hint = "; mt fetch brings it" if can_fetch(recipe) and not path.is_dir() else ""
-            raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: {what}{hint}.")
+            raise DataError(
+                f"{_at(recipe, key)}: {_written(recipe, key, path)}: is a pipe or a device, but text is read several "
+                "times; name a file."
+            )
         if not os.access(path, os.R_OK):
             raise DataError(f"{_at(recipe, key)}: {_written(recipe, key, path)}: it may not be read.")
 
@@ -123,8 +132,13 @@ def check_validation(recipe: Recipe) -> None:
             raise ConfigError(f"{_at(recipe, key)} {value} needs a validation text: give data.valid.")
 
 
-def check_expected(recipe: Recipe) -> None:
-    """Each test that a score is expected of is there."""
+def check_expected(recipe: Recipe, promises: bool) -> None:
+    """Each test that a score is expected of is there; and a score is, where `promises` are to be kept."""
+    if promises and not recipe.evaluate.expect:
+        raise ConfigError(
+            f"{_at(recipe, 'evaluate.expect')} promises no score to compare with: promise one there, or leave "
+            "--check-expect out."
+        )
     for name in recipe.evaluate.expect:
         if name not in recipe.data.test:
             known = ", ".join(recipe.data.test) or "none"

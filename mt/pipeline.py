@@ -66,12 +66,13 @@ def run(
     Raises:
         MtError: of the stage that met it; what the stages before have made stays.
     """
-    check_recipe(recipe, "run")
+    check_recipe(recipe, "run", check_expect)
     yield from _fetch(recipe)
     check_files(recipe)
     prepared = yield from prepare(recipe, workers=workers)
     group.wait()
     trained = yield from train(recipe, device, should_stop, group=group)
+    yield Notice(f"{recipe.model_dir}: {trained.reason}, update {trained.state.update}")
     stopped = isinstance(should_stop, StopRequest) and should_stop.asked  # as training ended anyway
     if not trained.finished or stopped or not recipe.data.test:
         return RunReport(prepared, trained)

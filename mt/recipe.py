@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mt.config import dump, internal, keys_of, option, to_mapping
+from mt.config import dump, internal, leaves, option, to_mapping
 from mt.config_reader import Origin, build
 from mt.data.config import DataConfig
 from mt.errors import ConfigError, RunError
@@ -29,7 +29,10 @@ RECIPE_FILE = "recipe.yaml"  # in a run folder
 
 @dataclass(frozen=True)
 class Recipe:
-    """Three scalars and six blocks; prepare reads `data` and `tokenizer`, other commands the block of their name."""
+    """Three scalars and six blocks. Prepare reads `data` and `tokenizer`, other commands the block of their name.
+
+    Each command checks the whole recipe before it begins.
+    """
 
     name: str = option(help="name of the experiment")
     model_dir: Path = option(help="the run folder: all that training makes and translation needs")
@@ -181,9 +184,12 @@ def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     written = _read(file, ())
     trained = _built(written)
     recipe = _built(written, overrides, "--set") if overrides else trained
-    for key in keys_of(Recipe):
-        if key not in _FREE_OF_A_RUN and getattr(recipe, key) != getattr(trained, key):
-            raise ConfigError(f"--set {key}: of a trained run only {', '.join(_FREE_OF_A_RUN)} can be set, not {key}.")
+    before = dict(leaves(to_mapping(trained)))
+    for key, value in leaves(to_mapping(recipe)):
+        if key.partition(".")[0] not in _FREE_OF_A_RUN and value != before.get(key):
+            raise ConfigError(
+                f"{recipe.origin.cite(key)}of a trained run only {', '.join(_FREE_OF_A_RUN)} can be set, not {key}."
+            )
     return recipe
 
 

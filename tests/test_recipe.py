@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,11 @@ def test_an_absent_file_is_named_as_written_and_resolved(folder: Path, monkeypat
         "mt fetch brings it."
     )
     check_recipe(recipe, "run")
+    os.mkfifo(folder / "data/valid.de")
+    assert refused(load_recipe("recipe.yaml")) == (
+        f"recipe.yaml, line 8: data.valid.tgt: 'data/valid.de' ({folder}/data/valid.de): is a pipe or a device, but "
+        "text is read several times; name a file."
+    )
 
 
 def test_a_folder_in_place_of_a_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,14 +343,13 @@ def test_what_a_trained_run_cannot_take_is_refused(folder: Path) -> None:
     recipe.model_dir.mkdir()
     save_recipe(recipe, recipe.model_dir / "recipe.yaml")
     assert load_run_recipe(recipe.model_dir, ["decode.beam_size=7"]).decode.beam_size == 7
-    for override, key in (
-        ("model.dropout=0.9", "model"),
-        ("train.lr=9", "train"),
-        ("model_dir=elsewhere", "model_dir"),
-    ):
+    for override in ("model.dropout=0.9", "train.lr=9", "train.schedule.warmup=7", "model_dir=elsewhere"):
         with pytest.raises(ConfigError) as error:
-            load_run_recipe(recipe.model_dir, [override])
-        assert str(error.value) == (f"--set {key}: of a trained run only data, decode, evaluate can be set, not {key}.")
+            load_run_recipe(recipe.model_dir, ["decode.beam_size=7", override])
+        key = override.partition("=")[0]
+        assert str(error.value) == (
+            f"--set {override}: of a trained run only data, decode, evaluate can be set, not {key}."
+        )
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def test_run_prints_scores_and_samples(mt: Call, tmp_path: Path) -> None:
     assert called.out.count("\nreference    ") == called.out.count("\ntranslation  ") == 10
     assert called.err.startswith("Device: CPU, ")
     assert "validation at update 2: loss " in called.err
+    assert f"\n{tmp_path}/run: train.max_steps 2 reached, update 2\n" in called.err
     assert "\r" not in called.err
 
 
@@ -33,7 +34,8 @@ def test_stages_one_by_one(mt: Call, tmp_path: Path) -> None:
     trained = mt("train", recipe, "--device", "cpu")
     assert trained.code == 0
     assert trained.out.startswith(f"{tmp_path}/run: ")
-    assert mt("fetch", recipe).code == 0
+    fetched = mt("fetch", recipe)
+    assert (fetched.code, fetched.out, fetched.err) == (0, "This recipe has nothing to fetch.\n", "")
     refused = mt("train", recipe, "--device", "cpu", "-o", "model.dim=32")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.count("\n") >= 1
@@ -45,6 +47,18 @@ def test_a_promise_that_is_missed_is_exit_code_1(mt: Call, tiny_run: Path) -> No
     assert called.code == 1
     assert "held_out BLEU: expected 99, measured " in called.out
     assert mt("evaluate", tiny_run, "--device", "cpu", "-o", promise).code == 0
+
+
+def test_a_promise_that_nobody_made_cannot_be_kept(mt: Call, tiny_run: Path, tmp_path: Path) -> None:
+    """Refused before anything is done."""
+    sentence = "evaluate.expect promises no score to compare with: promise one there, or leave --check-expect out.\n"
+    called = mt("evaluate", tiny_run, "--device", "cpu", "--check-expect")
+    assert (called.code, called.out) == (2, "")
+    assert called.err.endswith(sentence)
+    called = mt("run", write_task(tmp_path), "--device", "cpu", "--check-expect")
+    assert (called.code, called.out) == (2, "")
+    assert called.err.endswith(f"Error: {sentence}")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_missing_package_is_named_before_training(mt: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
