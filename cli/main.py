@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +39,7 @@ _STAYS = {
     "fetch": "What was downloaded stays; the same command goes on from there.",
     "prepare": "Nothing half-made is left; the same command begins anew.",
     "train": "Saved checkpoints stay; the same command goes on from the last.",
-    "translate": "What is done stays beside the file of --output; the same command goes on from there.",
+    "translate": "With --output the same command goes on from what is done, else it begins anew.",
     "score": "The same command begins anew.",
     "evaluate": "Test sets that were translated whole stay so; the same command does the rest.",
     "plot": "Nothing half-made is left; the same command begins anew.",
@@ -141,6 +142,7 @@ def _speak_utf8() -> None:
 def _guarded(arguments: list[str]) -> int:
     """The exit code of one call; whatever a person can mend or ask for ends without a traceback."""
     try:
+        _refuse_bytes(arguments)
         result = mt.main(arguments or ["--help"], prog_name="mt", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -148,7 +150,8 @@ def _guarded(arguments: list[str]) -> int:
         return error.exit_code
     except click.UsageError as error:
         hint = f" ({error.ctx.command_path} --help shows the options)" if error.ctx else ""
-        return _fail([f"{error.format_message().rstrip('.')}{hint}."])
+        sentence = re.sub(r"\s*\n\s*", " ", error.format_message())  # click gives choices lines of their own
+        return _fail([f"{sentence.rstrip('.')}{hint}."])
     except click.ClickException as error:
         return _fail([error.format_message()])
     except EchoError as error:
@@ -166,6 +169,13 @@ def _guarded(arguments: list[str]) -> int:
         return BROKEN_PIPE
     except OSError as error:
         return _fail([_sentence(error)])
+
+
+def _refuse_bytes(arguments: list[str]) -> None:
+    """Texts and names are UTF-8, as in recipes and in all that is written; Python has other bytes as surrogates."""
+    for argument in arguments:
+        if not argument.isascii() and (shown := os.fsencode(argument).decode(errors="backslashreplace")) != argument:
+            raise click.UsageError(f"'{shown}' is not UTF-8: convert the text, or rename the file")
 
 
 def _stays(arguments: list[str]) -> str:

@@ -76,6 +76,11 @@ def test_a_command_is_called_as_it_is_listed(name: str) -> None:
         (["evaluate", "--hyp", "a", "--ref", "b", "-o", "evaluate.expect.test.bleu.value=9"],
          "-o evaluate.expect.test.bleu.value=9: evaluate.expect is of the test sets of a run: give the run folder, "
          "with --check-expect, in place of files."),
+        (["export", "run", "out"],
+         "Missing option '--to'. Choose from: ctranslate2 (mt export --help shows the options)."),
+        (["translate", "run", "--prefix", "caf\udce9"],
+         "'caf\\xe9' is not UTF-8: convert the text, or rename the file."),
+        (["plot", "run\udce9"], "'run\\xe9' is not UTF-8: convert the text, or rename the file."),
         (["prepare", "absent.yaml"], "There is no file 'absent.yaml' ({here}/absent.yaml)."),
         (["translate", "absent"],
          "'absent' is not a run folder: there is no recipe.yaml in it ({here}/absent/recipe.yaml)."),
