@@ -41,8 +41,8 @@ def read_table(split: Split) -> Iterator[SentencePair]:
         cells = line.split("\t")
         if len(cells) < max(split.columns):
             raise DataError(
-                f"{split.tsv}, line {number} has {len(cells)} tab-separated columns, but data.split.columns asks for "
-                f"column {max(split.columns)}."
+                f"{split.tsv}, line {number} has {len(cells)} tab-separated {plural(len(cells), 'column')}, but "
+                f"data.split.columns asks for column {max(split.columns)}."
             )
         source, target = (cells[column - 1].strip() for column in split.columns)
         yield source, target

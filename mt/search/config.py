@@ -71,8 +71,10 @@ class DecodeConfig:
         "metric with the others as references; null: by log-probability and length penalty",
         choices=("bleu", "chrf", "chrf++", "ter"),
     )
-    min_length: int = option(0, help="fewest pieces of a translation, unless max_length is below", ge=0)
-    min_length_ratio: float = option(0.0, help="and fewest as a multiple of the source pieces", ge=0)
+    min_length: int = option(0, help="fewest pieces of a translation; not above max_length", ge=0)
+    min_length_ratio: float = option(
+        0.0, help="and fewest as a multiple of the source pieces, unless max_length is below", ge=0
+    )
     max_length: int | None = option(None, help="most pieces of a translation; null: only the ratio limits", ge=1)
     max_length_ratio: float = option(2.0, help="a translation ends at this x source pieces + 50", gt=0)
     no_repeat_ngram_size: int | None = option(

@@ -35,8 +35,8 @@ class SubwordTokenizer(Tokenizer):
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
             size = len(self._processor)
             self.pieces = [self._processor.id_to_piece(index) for index in range(size)]
-        except RuntimeError as error:
-            raise ValueError(f"no SentencePiece model: {error}") from None
+        except RuntimeError:  # which names lines of SentencePiece's source
+            raise ValueError("it is no SentencePiece model") from None
         self.unk, self.bos = self._processor.unk_id(), self._processor.bos_id()
         self.eos, self.pad = self._processor.eos_id(), self._processor.pad_id()
 
