@@ -47,8 +47,7 @@ class PackedFloat:
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
         if self._small is None or (self._large is not None and x.size(0) >= FEW_ROWS):
-            fused: Callable[..., Tensor] = torch.ops.mkldnn._linear_pointwise.default
-            return fused(x, self._large, self._bias, "relu" if relu else "none", [], "")
+            return _fused(x, self._large, self._bias, relu)
         out = x @ self._small if self._bias is None else torch.addmm(self._bias, x, self._small)
         return out.relu_() if relu else out
 
@@ -65,17 +64,26 @@ def _for_onednn(weight: Tensor) -> Tensor | None:
     return packed
 
 
+def _fused(x: Tensor, packed: Tensor | None, bias: Tensor | None, relu: bool) -> Tensor:
+    """The product with what `_for_onednn` packed."""
+    out: Tensor = torch.ops.mkldnn._linear_pointwise.default(x, packed, bias, "relu" if relu else "none", [], "")
+    return out
+
+
 class PackedBFloat16:
     """In bfloat16 with sums in float32; its output is bfloat16."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack `weight` (F, D) and `bias` (F,)."""
-        self.weight = weight.detach().bfloat16()
-        self.bias = None if bias is None else bias.detach().bfloat16()
+        self._bias = None if bias is None else bias.detach().bfloat16()
+        self._weight = weight.detach().bfloat16()
+        self._packed = _for_onednn(self._weight)
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
-        out = F.linear(x.bfloat16(), self.weight, self.bias)
+        if self._packed is not None:
+            return _fused(x.bfloat16(), self._packed, self._bias, relu)
+        out = F.linear(x.bfloat16(), self._weight, self._bias)
         return out.relu_() if relu else out
 
 
