@@ -96,10 +96,7 @@ class Trainer:
         if stop.finished and self.state.scored != self.state.update:
             self.state = replace(self.state, validating=True)
             stop = (yield from self._duties()) or stop
-        if self._unsaved:
-            if self.state.update not in self.checkpoints.updates():
-                self.state = replace(self.state, unscheduled=self.state.update)
-            yield from self._save()
+        yield from self._keep()
         stop = replace(stop, state=self.state)
         yield stop
         return stop
@@ -172,9 +169,17 @@ class Trainer:
         self._clock = now
 
     def _duties(self) -> Generator[Event, None, Stopped | None]:
-        """Validate and save, where the state says that it is due; or stop, and leave what is not done to be resumed."""
-        if self.state.validating and not (yield from self._validate()):
-            return self._asked()
+        """Validate and save, where the state says that it is due; or stop, and leave what is not done to be resumed.
+
+        Where validation fails, what was trained is saved first: resumed, training begins with that validation.
+        """
+        try:
+            if self.state.validating and not (yield from self._validate()):
+                return self._asked()
+        except Exception:
+            if self.group.size == 1:  # of several only one may have failed, and saving is done together
+                yield from self._keep()
+            raise
         if self.state.saving:
             self.state = replace(self.state, saving=False, unscheduled=None)
             yield from self._save()
@@ -208,6 +213,13 @@ class Trainer:
         finally:
             self.updater.model.train()
 
+    def _keep(self) -> Iterable[Event]:
+        """Save what is not saved yet, whether or not it is due."""
+        if self._unsaved:
+            if self.state.update not in self.checkpoints.updates():
+                self.state = replace(self.state, unscheduled=self.state.update)
+            yield from self._save()
+
     def _save(self) -> Iterable[Event]:
         self.checkpoints.save(take(self.state, self.updater.model, self.updater.optimizer, self.ema))
         good = {"stop": 1, "rewind": 2}[self.config.on_nan]
@@ -217,18 +229,9 @@ class Trainer:
         yield Saved(self.state)
 
     def _end(self) -> Stopped | None:
-        """Why training is over, in the order of the recipe's keys; None while it goes on."""
-        state, config = self.state, self.config
-        ends = {
-            f"train.max_steps {config.max_steps} reached": config.max_steps and state.update >= config.max_steps,
-            f"train.max_epochs {config.max_epochs} reached": config.max_epochs and state.epoch >= config.max_epochs,
-            f"train.max_time {config.max_time} reached": config.max_time and state.seconds >= config.max_time.value,
-            f"train.patience {config.patience} reached without a better {config.metric}": config.patience
-            and state.bad_validations >= config.patience,
-        }
-        for reason, reached in ends.items():
-            if reached:
-                return Stopped(state, reason, finished=True)
+        """Why training is over; None while it goes on."""
+        if reason := self.state.end(self.config):
+            return Stopped(self.state, reason, finished=True)
         return self._asked() if self.group.any(self.stop()) else None
 
     def _asked(self) -> Stopped:

@@ -314,6 +314,37 @@ def test_a_crash_in_validation_leaves_the_model_training(tmp_path: Path) -> None
     assert model.training
 
 
+@pytest.mark.parametrize("save_every", ["2", "100"])
+def test_a_crash_in_validation_leaves_a_checkpoint(tmp_path: Path, save_every: str) -> None:
+    """Fault 120. Resumed, training validates there first, and ends as one that never failed, bit for bit."""
+
+    def validate(update: int) -> Generator[Event, None, dict[str, float]]:
+        yield Progress("validating", 0)
+        if update == 2 and not mended:
+            raise ValueError("no disk")
+        return {"loss": 5.0 - update}
+
+    config = replace(CONFIG, max_steps=4, valid_every=Period.parse("2"), save_every=Period.parse(save_every))
+    mended = True
+    whole, expected = make_trainer(tmp_path / "whole", Batches([0, 1], [2, 3]), config, 0.3, validate=validate)
+    finish(whole.run())
+
+    mended = False
+    trainer, _ = make_trainer(tmp_path / "run", Batches([0, 1], [2, 3]), config, 0.3, validate=validate)
+    with pytest.raises(ValueError, match="no disk"):
+        finish(trainer.run())
+    checkpoint = trainer.checkpoints.load(2)
+    assert (checkpoint.state.validating, checkpoint.state.unscheduled) == (True, 2)
+
+    mended = True
+    second, found = make_trainer(tmp_path / "run", Batches([0, 1], [2, 3]), config, 0.3, validate=validate)
+    second.state = restore(checkpoint, found, second.updater.optimizer, tmp_path, second.ema)
+    finish(second.run())
+    torch.testing.assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
+    assert second.checkpoints.updates() == whole.checkpoints.updates()
+    assert replace(second.state, seconds=0) == replace(whole.state, seconds=0)
+
+
 def test_an_interrupted_validation_leaves_the_model_training(tmp_path: Path) -> None:
     """Fault 70."""
 
