@@ -33,7 +33,7 @@ from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.distributed import ALONE, Group
 from mt.training.ema import Ema
 from mt.training.events import Stopped
-from mt.training.final import DESCRIPTION, write_final
+from mt.training.final import DESCRIPTION, finished_training, write_final
 from mt.training.initial import find_weights, initialise
 from mt.training.log import EventLog
 from mt.training.loop import Trainer
@@ -96,7 +96,10 @@ def train(
         yield from _begin(recipe, store, trainer)
         return trainer
 
-    work = _lead(recipe, store, begin, overwrite) if group.leads else silent(_follow(begin))
+    if group.leads:
+        work = _lead(recipe, store, begin, group, overwrite)
+    else:
+        work = silent(_follow(recipe, store, begin, group))
     try:
         return (yield from work)
     finally:
@@ -106,18 +109,21 @@ def train(
 Begin: TypeAlias = Callable[[], Generator[Event, None, Trainer]]
 
 
-def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Generator[Event, None, TrainReport]:
+def _lead(
+    recipe: Recipe, store: Store, begin: Begin, group: Group, overwrite: bool
+) -> Generator[Event, None, TrainReport]:
     """Train, and do all that is done once: only rank 0 writes in the run folder."""
     with locked(recipe.model_dir):
         if overwrite:
             _initial_weights(recipe, store)  # found wanting before anything is deleted
             clear(recipe.model_dir)
         yield from _check_run(recipe)
+        if report := _finished(recipe, store, group):
+            _describe(recipe, store)
+            yield Notice(f"The training in {recipe.model_dir} is up to date: {report.reason}.")
+            return report
         trainer = yield from begin()
-        # Only now: a training that is refused must not change what the model in the folder is read with.
-        store.tokenizers.save(recipe.model_dir / "tokenizer")
-        save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
-        Lengths.of(store.split("train").src, store.tokenizers.src).save(recipe.model_dir)
+        _describe(recipe, store)
         yield Notice(_description(recipe, trainer))
         yield from _long_pairs(store, trainer.state.batch_tokens)
         board = Board(recipe.model_dir / BOARD) if recipe.train.tensorboard else None
@@ -127,8 +133,25 @@ def _lead(recipe: Recipe, store: Store, begin: Begin, overwrite: bool) -> Genera
     return TrainReport(trainer.state, stopped.reason, stopped.finished, final)
 
 
-def _follow(begin: Begin) -> Generator[Event, None, TrainReport]:
+def _describe(recipe: Recipe, store: Store) -> None:
+    """Write what the model in the run folder is read with; only once it is known that its training is not refused."""
+    store.tokenizers.save(recipe.model_dir / "tokenizer")
+    save_recipe(recipe, recipe.model_dir / RECIPE_FILE)
+    Lengths.of(store.split("train").src, store.tokenizers.src).save(recipe.model_dir)
+
+
+def _finished(recipe: Recipe, store: Store, group: Group) -> TrainReport | None:
+    """The report of a training of which nothing is left to be done, on all ranks; else None."""
+    validates, corpus = recipe.data.valid is not None, store.manifest["corpus"]
+    found = finished_training(recipe.model_dir, recipe.train, corpus, validates) if group.leads else None
+    told = group.gather(found and [found.state.to_json(), found.reason, found.final])[0]
+    return told and TrainReport(TrainingState.from_json(told[0]), told[1], True, told[2])
+
+
+def _follow(recipe: Recipe, store: Store, begin: Begin, group: Group) -> Generator[Event, None, TrainReport]:
     """Take part in the training that rank 0 leads."""
+    if report := _finished(recipe, store, group):
+        return report
     trainer = yield from begin()
     with closing(trainer.data):
         stopped = yield from trainer.run()

@@ -14,7 +14,7 @@ from mt.data.batching import Batch
 from mt.errors import DataError, MissingExtraError, RunError
 from mt.events import Event, Notice, finish
 from mt.prepare import prepare
-from mt.recipe import Recipe, load_recipe
+from mt.recipe import Recipe, load_recipe, load_run_recipe
 from mt.train import train
 from mt.training.checkpoint import Checkpoints
 from mt.training.meter import Trained
@@ -62,9 +62,16 @@ class TestResuming:
     def test_of_a_finished_training_changes_nothing(self, task: Path, tmp_path: Path) -> None:
         recipe = recipe_of(task, str(tmp_path / "run"))
         run_to_the_end(recipe)
-        before = weights(recipe)
-        assert run_to_the_end(recipe).state.update == 12
-        assert weights(recipe) == before
+        before, events = contents(tmp_path / "run"), list[Event]()
+        report = finish(train(recipe), events.append)
+        assert (report.state.update, report.finished, report.final) == (12, True, [12])
+        assert events == [Notice(f"The training in {tmp_path}/run is up to date: train.max_steps 12 reached.")]
+        assert contents(tmp_path / "run") == before
+
+    def test_of_a_finished_training_takes_over_what_has_no_part_in_it(self, task: Path, tmp_path: Path) -> None:
+        run_to_the_end(recipe_of(task, str(tmp_path / "run")))
+        run_to_the_end(recipe_of(task, str(tmp_path / "run"), "decode.beam_size=7"))
+        assert load_run_recipe(tmp_path / "run").decode.beam_size == 7
 
     def test_goes_on_when_the_end_is_moved(self, task: Path, tmp_path: Path) -> None:
         run_to_the_end(recipe_of(task, str(tmp_path / "parts")))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from mt.errors import DataError, RunError
 from mt.text.files import read_json, write_json
 from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.checksum import DamagedError, Known, check_file, checksum
-from mt.training.config import AverageConfig
+from mt.training.config import AverageConfig, TrainConfig
+from mt.training.state import TrainingState
 from mt.training.weights import average, write_tensors
 
 DESCRIPTION = "model.json"
@@ -36,8 +38,7 @@ def write_final(run: Path, config: AverageConfig) -> list[int]:
         RunError: a checkpoint is damaged, or the model could not be written; one that was there before is untouched.
     """
     checkpoints = Checkpoints(run)
-    last = checkpoints.last(config.n)
-    updates = sorted((checkpoints.best(config.n) or last) if config.of == "best" else last)
+    updates = _chosen(checkpoints, config)
     files = _whole(checkpoints, updates)
     aside = run / f".{WEIGHTS}.aside"
     try:
@@ -52,6 +53,46 @@ def write_final(run: Path, config: AverageConfig) -> list[int]:
         raise RunError(f"{run / WEIGHTS} could not be written ({error}): make room there and train again.") from error
     write_json(run / DESCRIPTION, described)
     return updates
+
+
+def _chosen(checkpoints: Checkpoints, config: AverageConfig) -> list[int]:
+    """The updates of the checkpoints that the final model is the mean of."""
+    last = checkpoints.last(config.n)
+    return sorted((checkpoints.best(config.n) or last) if config.of == "best" else last)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A training that is over."""
+
+    state: TrainingState
+    reason: str
+    final: list[int]
+    """The updates whose checkpoints the final model is the mean of."""
+
+
+def finished_training(run: Path, config: TrainConfig, corpus: str, validates: bool) -> Finished | None:
+    """The training in `run`, if nothing of it is left to be done; None too where something of it is damaged.
+
+    Args:
+        corpus: the fingerprint of the prepared corpus.
+        validates: whether there is a validation text.
+    """
+    checkpoints = Checkpoints(run)
+    try:
+        state = checkpoints.state(max(checkpoints.updates(), default=0))
+        updates, described = _chosen(checkpoints, config.average), read_json(run / DESCRIPTION)
+        final_weights(run)
+    except (RunError, DataError):
+        return None
+    reason = state.end(config)
+    is_whole = isinstance(described, dict) and described.get("mean_of") == [
+        checkpoints.path(update).name for update in updates
+    ]
+    is_validated = not validates or state.scored == state.update
+    if reason and is_whole and is_validated and state.data == corpus:
+        return Finished(state, reason, updates)
+    return None
 
 
 def _whole(checkpoints: Checkpoints, updates: Iterable[int]) -> list[Path]:

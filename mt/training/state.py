@@ -116,6 +116,17 @@ class TrainingState:
             milestone=self.update if milestone else self.milestone,
         )
 
+    def end(self, config: TrainConfig) -> str:
+        """Why training is over, in the order of the recipe's keys; '' while it goes on."""
+        ends = {
+            f"train.max_steps {config.max_steps} reached": config.max_steps and self.update >= config.max_steps,
+            f"train.max_epochs {config.max_epochs} reached": config.max_epochs and self.epoch >= config.max_epochs,
+            f"train.max_time {config.max_time} reached": config.max_time and self.seconds >= config.max_time.value,
+            f"train.patience {config.patience} reached without a better {config.metric}": config.patience
+            and self.bad_validations >= config.patience,
+        }
+        return next((reason for reason, reached in ends.items() if reached), "")
+
     @property
     def rank(self) -> tuple[float, int] | None:
         """What checkpoints are sorted by, the best first and of equal ones the earlier; None without a `value`."""

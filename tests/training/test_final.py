@@ -13,8 +13,8 @@ import torch
 from mt.errors import RunError
 from mt.text.files import read_json, sha256_of, write_json
 from mt.training.checkpoint import Checkpoint, Checkpoints
-from mt.training.config import AverageConfig
-from mt.training.final import final_weights, write_final
+from mt.training.config import AverageConfig, TrainConfig
+from mt.training.final import final_weights, finished_training, write_final
 from mt.training.state import TrainingState
 from mt.training.weights import read_tensors
 
@@ -26,7 +26,7 @@ def run(tmp_path: Path) -> Path:
     """A run folder with checkpoints of updates 1 to 3, whose weights are their updates."""
     for update in (1, 2, 3):
         weights = {"w": torch.full((4,), float(update))}
-        Checkpoints(tmp_path).save(Checkpoint(TrainingState(update=update), weights, {}))
+        Checkpoints(tmp_path).save(Checkpoint(TrainingState(update=update, data="corpus"), weights, {}))
     return tmp_path
 
 
@@ -62,6 +62,34 @@ def test_a_damaged_one_is_refused_and_made_again(run: Path, damage: Callable[[Pa
         final_weights(run)
     write_final(run, LAST)
     assert final_weights(run) == (run / "model.safetensors", sha256_of(run / "model.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "average", "corpus", "validates", "reason"),
+    [
+        (3, LAST, "corpus", False, "train.max_steps 3 reached"),
+        (4, LAST, "corpus", False, None),
+        (3, AverageConfig(of="last", n=3), "corpus", False, None),
+        (3, LAST, "another", False, None),
+        (3, LAST, "corpus", True, None),
+    ],
+)
+def test_a_training_is_over_when_nothing_is_left_to_be_done(
+    run: Path, steps: int, average: AverageConfig, corpus: str, validates: bool, reason: str | None
+) -> None:
+    config = TrainConfig(max_steps=steps, average=average, keep_last=3)
+    assert finished_training(run, config, corpus, validates) is None
+    write_final(run, LAST)
+    found = finished_training(run, config, corpus, validates)
+    assert (found and found.reason) == reason
+    assert found is None or (found.state.update, found.final) == (3, [2, 3])
+
+
+@pytest.mark.parametrize("damaged", ["model.safetensors", "checkpoints/step-00000003/optimizer.safetensors"])
+def test_a_damaged_training_is_not_over(run: Path, damaged: str) -> None:
+    write_final(run, LAST)
+    (run / damaged).unlink()
+    assert finished_training(run, TrainConfig(max_steps=3, average=LAST, keep_last=2), "corpus", False) is None
 
 
 @pytest.mark.parametrize("description", [b"\xff{", b"[1, 2]", b""])
