@@ -14,7 +14,8 @@ from cli.draw import draw
 @options.recipe
 @options.overrides
 @options.workers
-def prepare(recipe: str, overrides: Sequence[str], workers: int | None) -> None:
+@click.option("--overwrite", is_flag=True, help="Replace a corpus that a training in the run folder was begun on, too.")
+def prepare(recipe: str, overrides: Sequence[str], workers: int | None, overwrite: bool) -> None:
     """Turn raw text into a subword model and a binarised corpus.
 
     RECIPE is a YAML file or the name of a shipped recipe. The report says what was read, kept and left out, and why.
@@ -30,5 +31,5 @@ def prepare(recipe: str, overrides: Sequence[str], workers: int | None) -> None:
 
     loaded = load_recipe(recipe, overrides)
     check_recipe(loaded, "prepare")
-    for line in draw(prepare_corpus(loaded, workers=workers)).lines():
+    for line in draw(prepare_corpus(loaded, workers, overwrite)).lines():
         click.echo(line)

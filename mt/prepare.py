@@ -25,24 +25,28 @@ from mt.data.preparation import REPORT, Preparation
 from mt.data.report import PrepareReport, warnings
 from mt.data.sampling import sample_lines
 from mt.data.store import MANIFEST, Store
-from mt.errors import DataError, MtError, plural
+from mt.errors import DataError, MtError, RunError, plural
 from mt.events import Event, Notice, Progress
 from mt.recipe import Recipe
 from mt.text.corpus import read_pair_blocks
 from mt.text.files import read_json
 from mt.text.folders import locked, write_folder_aside
 from mt.text.tokenizer import Tokenizers
+from mt.training.run_folder import idle
 
 PAIRS_A_WORKER = 50_000
 """Fewer are not worth starting a process for, which takes a third of a second."""
 
 
-def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None, PrepareReport]:
+def prepare(
+    recipe: Recipe, workers: int | None = None, overwrite: bool = False
+) -> Generator[Event, None, PrepareReport]:
     """Make the prepared corpus in the folder `recipe.data_dir`, or find that it is up to date.
 
     The result does not depend on `workers`, processes that encode (default: one a processor, none for little text).
     Raises `DataError` for text that cannot be used, `ConfigError` for settings that do not fit it, and `RunError` where
-    another preparation is at work; the folder is as it was then.
+    another preparation or a training is at work, or, unless it is to `overwrite`, where the corpus would be replaced
+    that the training in the run folder was begun on; the folder is as it was then.
     """
     folder = Path(recipe.data_dir)
     _refuse_foreign(folder)
@@ -57,12 +61,15 @@ def prepare(recipe: Recipe, workers: int | None = None) -> Generator[Event, None
             if not (changed := changes(earlier, inputs, settings)):
                 yield Notice(f"{folder} is up to date: neither its text nor its settings have changed")
                 return _read_report(folder)
+            if not overwrite:
+                _refuse_trained(recipe, changed)
             yield Notice(f"preparing {folder} again: {'; '.join(changed)}")
-        totals = yield from _count(recipe)
-        with write_folder_aside(folder) as aside:
-            tokenizers = tokenizers or (yield from _learn(recipe, sum(totals)))
-            work = Preparation(recipe.data, recipe.tokenizer.resamples, tokenizers, Origin(settings, inputs), aside)
-            report = yield from work.run(totals, _workers(workers, sum(totals)))
+        with idle(recipe.model_dir):
+            totals = yield from _count(recipe)
+            with write_folder_aside(folder) as aside:
+                tokenizers = tokenizers or (yield from _learn(recipe, sum(totals)))
+                work = Preparation(recipe.data, recipe.tokenizer.resamples, tokenizers, Origin(settings, inputs), aside)
+                report = yield from work.run(totals, _workers(workers, sum(totals)))
     report.folder = folder
     for text in warnings(report, recipe.tokenizer.type):
         yield Notice(text)
@@ -89,6 +96,20 @@ def _open_earlier(folder: Path) -> Generator[Event, None, Origin | None]:
         yield Notice(f"preparing {folder} again: {error}")
         return None
     return store.origin
+
+
+def _refuse_trained(recipe: Recipe, changed: list[str]) -> None:
+    """The corpus of a training that was begun is not replaced by another: it could not go on."""
+    if not (recipe.model_dir / "checkpoints").is_dir():
+        return
+    from mt.training.checkpoint import Checkpoints  # with torch
+
+    if Store.open(recipe.data_dir).manifest["corpus"] in Checkpoints(recipe.model_dir).corpora():
+        raise RunError(
+            f"{recipe.data_dir} is what the training in {recipe.model_dir} was begun on, but {'; '.join(changed)}: "
+            "choose another model_dir or data.dir, or make it anew by mt prepare --overwrite, after which that "
+            "training cannot go on."
+        )
 
 
 def _read_report(folder: Path) -> PrepareReport:

@@ -22,6 +22,7 @@ from mt.recipe import Recipe
 from mt.text.config import Filters, TokenizerConfig
 from mt.text.files import read_json
 from mt.text.folders import locked
+from mt.training import run_folder
 from tests.prepared import WORD, recipe_of, simple, write_pair
 from tests.tiny import write_task
 
@@ -497,6 +498,17 @@ def test_two_preparations_at_once_are_refused(tmp_path: Path) -> None:
         pytest.raises(RunError, match=r"another mt prepare \(process \d+\) is writing "),
     ):
         done(recipe)
+
+
+def test_nothing_is_prepared_again_under_a_running_training(tmp_path: Path) -> None:
+    recipe = simple(tmp_path, b"a b\n", b"x\n")
+    done(recipe)
+    before = contents(recipe.data_dir)
+    with run_folder.locked(recipe.model_dir):
+        assert done(recipe).up_to_date
+        with pytest.raises(RunError, match=r"run is in use by another training \(process \d+\): wait until it ends or"):
+            finish(prepare(replace(recipe, tokenizer=replace(WORD, vocab_size=500)), 1, overwrite=True))
+    assert contents(recipe.data_dir) == before
 
 
 def test_text_that_changes_meanwhile_is_refused(tmp_path: Path) -> None:

@@ -131,13 +131,32 @@ class TestResuming:
             finish(train(recipe_of(task, str(tmp_path / "run"), change)))
         assert kept.read_bytes() == before
 
+    def test_its_corpus_is_not_replaced_unless_asked(self, task: Path, tmp_path: Path) -> None:
+        """Fault 35."""
+        shutil.copytree(task, tmp_path / "task")
+        begun = recipe_of(tmp_path / "task", str(tmp_path / "run"))
+        other = recipe_of(tmp_path / "task", str(tmp_path / "run"), "tokenizer.vocab_size=10")
+        finish(train(begun, should_stop=stop_after(2)))
+        before = contents(begun.data_dir)
+        with pytest.raises(RunError) as caught:
+            finish(prepare(other, workers=1))
+        assert str(caught.value) == (
+            f"{begun.data_dir} is what the training in {tmp_path / 'run'} was begun on, but tokenizer.vocab_size was "
+            "20 and is 10: choose another model_dir or data.dir, or make it anew by mt prepare --overwrite, after "
+            "which that training cannot go on."
+        )
+        assert contents(begun.data_dir) == before
+        finish(prepare(other, workers=1, overwrite=True))
+        finish(prepare(begun, workers=1))
+        run_to_the_end(begun)
+
     def test_refuses_another_corpus(self, task: Path, tmp_path: Path) -> None:
         shutil.copytree(task, tmp_path / "task")
         begun = recipe_of(tmp_path / "task", str(tmp_path / "run"))
         finish(train(begun, should_stop=stop_after(2)))
         text = tmp_path / "task" / "train.en"
         text.write_text(text.read_text("utf-8").replace("one", "six"), encoding="utf-8", newline="\n")
-        finish(prepare(begun, workers=1))
+        finish(prepare(begun, workers=1, overwrite=True))
         kept = contents(begun.model_dir)
         with pytest.raises(RunError, match="holds a training begun on another prepared corpus"):
             finish(train(recipe_of(tmp_path / "task", str(tmp_path / "run"), "train.lr=0.01")))

@@ -175,6 +175,10 @@ class Checkpoints:
         """Tokens of a micro-batch of this training, where a checkpoint says so."""
         return next((state.batch_tokens for state in self._states().values() if state.batch_tokens), None)
 
+    def corpora(self) -> set[str]:
+        """Fingerprints of the prepared corpora that they were trained on."""
+        return {state.data for state in self._states().values()}
+
     def _states(self) -> dict[int, TrainingState]:
         """The states that can be read, by their update, the earliest first; their checkpoints may still be torn."""
         states = {}

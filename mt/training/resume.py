@@ -121,7 +121,8 @@ def check_corpus(run: Path, old: str, new: str) -> None:
     if old != new:
         raise RunError(
             f"{run} holds a training begun on another prepared corpus ({old[:12]}, now {new[:12]}): restore the former "
-            "text and prepare again, choose another model_dir, or delete that training with --overwrite."
+            "text and settings of data and tokenizer and prepare again, choose another model_dir, or delete that "
+            "training with --overwrite."
         )
 
 

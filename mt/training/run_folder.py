@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from mt.errors import RunError
@@ -34,6 +34,13 @@ def locked(run: Path) -> Iterator[None]:
             raise RunError(
                 f"{run} is in use by another training ({holder}): wait until it ends or choose another model_dir."
             )
+        yield
+
+
+@contextmanager
+def idle(run: Path) -> Iterator[None]:
+    """Let no process train in `run`, where one ever did. Raises as `locked`."""
+    with locked(run) if (run / LOCK).exists() else nullcontext():
         yield
 
 

@@ -130,7 +130,8 @@ def test_a_prepared_corpus_of_other_text_is_refused() -> None:
         check_corpus(RUN, "0123456789abcdef", "fedcba9876543210")
     assert str(caught.value) == (
         f"{RUN} holds a training begun on another prepared corpus (0123456789ab, now fedcba987654): restore the former "
-        "text and prepare again, choose another model_dir, or delete that training with --overwrite."
+        "text and settings of data and tokenizer and prepare again, choose another model_dir, or delete that training "
+        "with --overwrite."
     )
 
 
