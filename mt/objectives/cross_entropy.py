@@ -113,7 +113,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
                 # Bfloat16 has 0.17 % less than 0.9, and all targets would lack it alike.
                 rest = 1 - smoothing - share
                 of_hidden.sub_(weight[targets], alpha=rest)
-                of_weight.index_put_((targets,), hidden.float() * -rest, accumulate=True)
+                of_weight.index_add_(0, targets, hidden.float(), alpha=-rest)  # in one order, whatever the threads
                 ctx.save_for_backward(of_hidden, of_weight)
         ctx.mark_non_differentiable(nll)
         return total, nll
