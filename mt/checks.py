@@ -8,13 +8,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from math import isinf
 from pathlib import Path
 
-from mt.errors import ConfigError, DataError
+import numpy as np
+
+from mt.data.store import Store
+from mt.errors import ConfigError, DataError, plural
+from mt.models.reach import Reach
 from mt.recipe import Recipe
 from mt.scoring.tokenizers import tokenizer_for
 from mt.training import board
 
+PARTS = {"train": "training", "valid": "validation"}
 _NAME = re.compile(r"\w[\w.+-]*")
 
 
@@ -130,6 +136,27 @@ def check_validation(recipe: Recipe) -> None:
     for key, (needed, value) in needs.items():
         if needed:
             raise ConfigError(f"{_at(recipe, key)} {value} needs a validation text: give data.valid.")
+
+
+def check_positions(recipe: Recipe, store: Store) -> None:
+    """The model can hold each pair that it is to learn or to be validated on: not found out after hours of training."""
+    reach = Reach.of(recipe.model)
+    if reach == Reach():
+        return
+    count = recipe.model.max_positions
+    room = f"{count - 1} pieces a side" if isinf(reach.both) else f"{reach.both:.0f} pieces of both sides"
+    advice = {"train": "let data.filters.max_length leave them out and prepare again", "valid": "take them out"}
+    for name in store.manifest["splits"]:
+        split = store.split(name)
+        source, target = split.src.lengths, split.tgt.lengths
+        beyond = np.flatnonzero((source > reach.source) | (target > reach.target) | (source + target > reach.both))
+        if len(beyond):
+            text = store.tokenizers.src.decode(split.src[beyond[0]].tolist())
+            raise DataError(
+                f"{_at(recipe, 'model.max_positions')} {count} has room for {room}, but {len(beyond)} "
+                f"{plural(len(beyond), 'pair')} of the {PARTS[name]} text need more, the first of which begins "
+                f"'{text[:60]}': {advice[name]}, or raise model.max_positions."
+            )
 
 
 def check_expected(recipe: Recipe, promises: bool) -> None:

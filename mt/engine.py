@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mt.data.batching import Ids, by_length, collate, collate_source
-from mt.ensemble import decoding_of
+from mt.ensemble import decoding_of, reach_of
 from mt.errors import ConfigError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding
+from mt.models.reach import Reach
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, numbered
@@ -34,6 +35,9 @@ Result = TypeVar("Result")
 
 class Engine(Protocol):
     """What a translator asks of whatever computes; sources and targets are ids without begin and end marks."""
+
+    reach: Reach
+    """How much text it can hold; no longer source is given to it."""
 
     def search(
         self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
@@ -65,6 +69,7 @@ class TorchEngine:
         self.model = model
         self.tokenizers = tokenizers
         self.device = torch.device(device)
+        self.reach = reach_of(model)
         self._made: tuple[object, Decoding] | None = None
 
     def search(
@@ -139,7 +144,8 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source of a batch."""
         src, mask = collate_source(sources, self.tokenizers.src.pad, self.tokenizers.src.eos)
-        limits = torch.tensor([config.limit(len(ids)) for ids in sources], device=self.device)
+        most = [config.limit(len(ids), self.reach.translation(len(ids))) for ids in sources]
+        limits = torch.tensor(most, device=self.device)
         tgt = self.tokenizers.tgt
         symbols = Symbols(tgt.bos, tgt.eos, tgt.pad, len(tgt))
         # Two hypotheses may spell one text; more than asked for are kept, so that enough different texts remain.

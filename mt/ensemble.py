@@ -13,6 +13,7 @@ from mt.data.batching import Batch
 from mt.errors import RunError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding, for_decoding
+from mt.models.reach import Reach
 from mt.search.ensemble import EnsembleState, ensemble, log_mean
 from mt.text.tokenizer import Tokenizers
 
@@ -51,6 +52,13 @@ def decoding_of(model: nn.Module, precision: str = "fp32") -> Decoding:
     if isinstance(model, Ensemble):
         return _Together([for_decoding(member, precision) for member in model.models])
     return for_decoding(model, precision)
+
+
+def reach_of(model: nn.Module) -> Reach:
+    """How much text a model, or each model of an ensemble, can hold."""
+    if isinstance(model, Ensemble):
+        return Reach.least(map(reach_of, model.models))
+    return Reach.of(model.config) if isinstance(model, EncoderDecoder) else Reach()
 
 
 def check_vocabularies(run: object, tokenizers: Tokenizers, other: object, others: Tokenizers) -> None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import torch
 
-from mt.checks import check_recipe
+from mt.checks import check_positions, check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import TrainingData, longest_pair, over_budget
@@ -86,6 +86,7 @@ def train(
     """
     check_recipe(recipe, "train")
     store = Store.open(recipe.data_dir)
+    check_positions(recipe, store)
     keep_freed_memory()
     stop = should_stop if isinstance(should_stop, StopRequest) else StopRequest(should_stop)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from mt.lines.bans import says, spellings
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation, first_word, joined, repeats
+from mt.models.reach import Reach
 from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
@@ -52,6 +54,14 @@ class Line:
     error: str | None = None
 
 
+def _lengths(config: DecodeConfig, usual: Lengths | None, reach: Reach) -> Lengths | None:
+    """When a source is too long; None: never."""
+    lengths = Lengths.at_most(config.max_source_length) if config.max_source_length else usual
+    if lengths is None and isfinite(reach.source):
+        return Lengths.at_most(int(reach.source))
+    return lengths and lengths.within(reach.source)
+
+
 class Window:
     """Translates requests that have the same settings."""
 
@@ -60,7 +70,8 @@ class Window:
         self.engine = engine
         self.src, self.tgt = tokenizers.src, tokenizers.tgt
         self.config = config
-        self.lengths = Lengths.at_most(config.max_source_length) if config.max_source_length else lengths
+        self.reach = engine.reach
+        self.lengths = _lengths(config, lengths, engine.reach)
         self.symbols = Symbols(self.tgt.bos, self.tgt.eos, self.tgt.pad, len(self.tgt))
 
     def translate(self, requests: Sequence[Request], numbers: Sequence[int], alignments: bool) -> list[Translation]:
@@ -83,7 +94,15 @@ class Window:
                 return Line(request, [], error=f"'{phrase}' cannot be spelled with the pieces of the target side.")
         options = LineOptions(number, prefix=prefix, required=tuple(required), forbidden=tuple(filter(None, banned)))
         sources, cut_from = self._sources(request, ids, options)
+        if (longest := max((len(source.ids) for source in sources), default=0)) > self.reach.source:
+            return Line(request, [], error=self._too_long(longest))
         return Line(request, sources, cut_from)
+
+    def _too_long(self, pieces: int) -> str:
+        return (
+            f"It has {pieces} pieces, but the model can hold {self.reach.source:.0f}: let decode.long_source split it, "
+            "where it has no constraints, or cut it."
+        )
 
     def _sources(self, request: Request, ids: list[int], options: LineOptions) -> tuple[list[Source], int | None]:
         """The line as one source; or several, or cut, where it is too long."""
@@ -132,7 +151,7 @@ class Window:
             line.error = line.error or "The model says what is banned in ever new spellings."
 
     def _reason(self, source: Source) -> str:
-        limit = self.config.limit(len(source.ids))
+        limit = self.config.limit(len(source.ids), self.reach.translation(len(source.ids)))
         wishes = replace(source.options, min_length=self.config.shortest(len(source.ids)))
         why = impossible(wishes, limit, self.symbols, self.config)
         return f"What is asked for cannot be met: {why or f'no translation of up to {limit} pieces does'}."

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mt.data.store import Store
+from mt.errors import DataError
 from mt.events import Event, Progress, finish
 from mt.prepare import prepare
 from mt.recipe import load_recipe
@@ -105,6 +107,28 @@ class TestValidation:
         events: list[Event] = []
         finish(train(recipe), events.append)
         assert [type(event) for event in events if isinstance(event, Validated | Saved | Stopped)] == [Saved, Stopped]
+
+
+def test_learned_positions_reach_as_far_as_the_text_and_validation_no_farther(task: Path, tmp_path: Path) -> None:
+    """Faults 73 and 120: a search for 50 pieces and more ends where the positions do; too few are refused at once."""
+    store = Store.open(task / "words")
+    longest = max(
+        int(side.lengths.max())
+        for name in ("train", "valid")
+        for side in (store.split(name).src, store.split(name).tgt)
+    )
+    settings = ["model.positions=learned", "train.max_steps=2", "train.valid_every=1", "train.valid_beam_size=2"]
+    recipe = recipe_of(task, str(tmp_path / "run"), *settings, f"model.max_positions={longest + 1}")
+    assert set(run_to_the_end(recipe).state.scores) == {"loss", "bleu", "chrf"}
+    short = recipe_of(task, str(tmp_path / "short"), *settings, f"model.max_positions={longest}")
+    with pytest.raises(DataError) as caught:
+        finish(train(short))
+    assert str(caught.value) == (
+        f"-o model.max_positions={longest}: model.max_positions {longest} has room for {longest - 1} pieces a side, but "
+        "15 pairs of the training text need more, the first of which begins 'five three three two': let "
+        "data.filters.max_length leave them out and prepare again, or raise model.max_positions."
+    )
+    assert not (tmp_path / "short").exists()
 
 
 def test_directions_are_those_of_the_scores() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Translation
+from mt.models.reach import Reach
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
@@ -30,6 +31,7 @@ class Fake:
     says: Sequence[Sequence[int]]
     peak: int = 0
     asked: list[Sequence[LineOptions]] = field(default_factory=list)
+    reach: Reach = field(default_factory=Reach)
 
     def search(
         self,

@@ -22,6 +22,7 @@ from mt.errors import ConfigError, DataError, MissingExtraError, RunError
 from mt.interop.ctranslate2_model import POSITIONS, refuse, specification
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.reach import Reach
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
@@ -133,6 +134,7 @@ class CTranslate2Engine:
         require()
         import ctranslate2
 
+        self.reach = Reach(POSITIONS - 1, POSITIONS - 1)
         device, _, number = device.partition(":")
         try:
             self._translator = ctranslate2.Translator(
@@ -155,22 +157,14 @@ class CTranslate2Engine:
         """The `config.n_best` best hypotheses of each source, given without its end mark.
 
         Raises:
-            ConfigError: a line has wishes, or `config` cannot be followed; DataError: a source or its translation could
-                be longer than the exported positions.
+            ConfigError: a line has wishes, or `config` cannot be followed.
         """
         check_decode(config)  # a line may have settings of its own
         if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
             raise ConfigError(f"a prefix, required or forbidden phrases and a least length {_NOT_THERE}")
         if not sources:
             return []
-        limits = [config.limit(len(ids)) for ids in sources]
-        if max(max(limits), max(map(len, sources))) >= POSITIONS:
-            longest = max(range(len(sources)), key=lambda number: len(sources[number]))
-            raise DataError(
-                f"A source of {len(sources[longest])} pieces and its translation may need more than the {POSITIONS} "
-                "positions of an exported model: set decode.max_source_length and decode.max_length, or translate it "
-                "without --backend ctranslate2."
-            )
+        limits = [config.limit(len(ids), self.reach.target) for ids in sources]
         found = self._search(sources, max(limits), config)
         # The engine knows one limit a call; a translation beyond its own is made again, alone.
         for number, limit in enumerate(limits):

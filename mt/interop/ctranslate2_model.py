@@ -22,7 +22,7 @@ from mt.nn.sinusoids import sinusoids
 from mt.text.tokenizer import Tokenizers
 
 POSITIONS = 4096
-"""Rows of the exported table of positions. The engine has no way to grow it, so longer texts are refused there."""
+"""Rows of the exported table of positions. The engine has no way to grow it, so longer texts are split, or cut."""
 
 ACTIVATIONS = {"relu": ("RELU", False), "gelu": ("GELU", False), "swiglu": ("SWISH", True)}
 """Our name -> that of `ctranslate2.specs.Activation`, and whether a second product gates it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Lengths:
     def at_most(cls, pieces: int) -> Lengths:
         """Any line of up to so many pieces."""
         return cls(pieces, None, pieces)
+
+    def within(self, pieces: float) -> Lengths:
+        """The same, but at most so many pieces."""
+        return replace(self, pieces=int(min(self.pieces, pieces)), longest=int(min(self.longest, pieces)))
 
     def save(self, run: Path) -> None:
         """Write them into a run folder."""

@@ -123,7 +123,9 @@ class ModelConfig:
     position_base: float = option(
         10000.0, help="N of sinusoidal and rotary positions: wavelengths run from 2 pi to 2 pi N", gt=1
     )
-    max_positions: int = option(1024, help="learned positions; a longer sentence is refused", ge=1)
+    max_positions: int = option(
+        1024, help="learned positions; what is longer is split or cut, as decode.long_source has it", ge=1
+    )
     attention_window: int | None = option(
         None, help="a Transformer's positions see so many on each side; null: all", ge=1
     )

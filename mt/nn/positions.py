@@ -43,7 +43,8 @@ class LearnedPositions(Positions):
             DataError: a position has no vector.
         """
         count = self.vectors.size(0)
-        if places.end > count:
+        # Of a batch of sources of several lengths the longest row may have left already: only then the device is asked.
+        if places.end > count and (places.at.dim() == 1 or int(places.at.max()) >= count):
             raise DataError(
                 f"A sentence of {places.end} positions is longer than model.max_positions ({count}): filter or split "
                 "such sentences, limit decode.max_source_length and decode.max_length, or train with more positions."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from mt.config import default_of, option, refuse_idle
 from mt.errors import ConfigError
@@ -157,8 +158,11 @@ class DecodeConfig:
         fewest = max(self.min_length, int(self.min_length_ratio * source_pieces))
         return fewest if self.max_length is None else min(self.max_length, fewest)
 
-    def limit(self, source_pieces: int) -> int:
-        """Most pieces of a translation of a source of `source_pieces`, the end mark not counted."""
+    def limit(self, source_pieces: int, room: float = inf) -> int:
+        """Most pieces of a translation of a source of `source_pieces`, the end mark not counted.
+
+        `room`: the most that the model can hold.
+        """
         relative = int(self.max_length_ratio * source_pieces) + 50
         most = relative if self.max_length is None else min(self.max_length, relative)
-        return max(most, self.shortest(source_pieces))
+        return int(min(max(most, self.shortest(source_pieces)), room))

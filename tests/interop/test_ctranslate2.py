@@ -112,15 +112,18 @@ def test_tied_weights_are_stored_once(tmp_path: Path) -> None:
     assert sizes["none"] - sizes["all"] == pytest.approx(2 * matrix, abs=200)
 
 
-def test_a_source_beyond_the_positions_is_refused(tmp_path: Path) -> None:
+def test_a_source_may_have_as_many_pieces_as_there_are_positions_but_one(tmp_path: Path) -> None:
+    """Fault 73: a longer one is split or cut before it comes here, and a translation's limit is in reach."""
     tokenizers = letters()
     _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], tokenizers)
-    with pytest.raises(DataError) as error:
-        theirs.search([[5] * 5, [5] * 2100], DecodeConfig())
-    assert str(error.value) == (
-        f"A source of 2100 pieces and its translation may need more than the {POSITIONS} positions of an exported "
-        "model: set decode.max_source_length and decode.max_length, or translate it without --backend ctranslate2."
-    )
+    longest = [5] * int(theirs.reach.source)
+    assert len(longest) == POSITIONS - 1
+    [found] = theirs.search([longest], DecodeConfig(max_length=3))
+    assert len(found[0].tokens) <= 3
+    [scores] = theirs.log_probs([[5]], [longest])
+    assert len(scores) == POSITIONS
+    text = Translator(theirs, tokenizers, DecodeConfig(max_length=3)).translate(["a " * POSITIONS, "a"])
+    assert [len(one.parts) for one in text] == [2, 0]
 
 
 RECURRENT = ModelConfig(encoder=EncoderConfig(type="gru", layers=1), decoder=DecoderConfig(type="gru", layers=1), dim=8)
