@@ -31,7 +31,7 @@ from mt.lines.request import Request
 from mt.place import Place
 from mt.recipe import Recipe
 from mt.shards import Shards
-from mt.text.files import Block, read_blocks, read_json, sha256_of, write_aside, write_json
+from mt.text.files import Block, make_folder, read_blocks, read_json, sha256_of, write_aside, write_json
 from mt.text.folders import locked
 from mt.text.streams import PAUSE, arriving_blocks, is_file, opened
 from mt.translator import Translation, Translator, load, weights_file
@@ -65,20 +65,21 @@ class Translated:
 def check_paths(source: Path | BufferedIOBase | None, target: Path | None) -> None:
     """Refuse files that cannot be read or written, before a model is loaded; pipes and devices may be either.
 
+    The folder of `target` is made, as for all that is written.
+
     Raises:
         DataError: they are one file (a link counts), `source` is no file, or `target` cannot become one.
     """
     if isinstance(source, Path) and (source.is_dir() or not source.exists()):
-        raise DataError(f"{source} cannot be translated: {'it is a folder' if source.is_dir() else 'no such file'}.")
+        raise DataError(f"{source} cannot be read: {'it is a folder' if source.is_dir() else 'no such file'}.")
     if target is None:
         return
     if target.is_dir():
-        raise DataError(f"{target} is a folder; name a file for the translations.")
-    if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {target.parent.resolve()}; make it first.")
+        raise DataError(f"{target} is a folder; name a file for the output.")
     if source is not None and _is_of(target, source):
         name = f"{source} " if isinstance(source, Path) else ""
-        raise DataError(f"{target} is the source text {name}itself; name another file for the translations.")
+        raise DataError(f"{target} is the input {name}itself; name another file for the output.")
+    make_folder(target.parent)
 
 
 def _is_of(target: Path, source: Path | BufferedIOBase) -> bool:

@@ -222,12 +222,10 @@ def test_a_file_is_never_its_own_translation(tmp_path: Path) -> None:
     for target in (source, tmp_path / "soft", tmp_path / "hard", tmp_path / "." / "a.txt"):
         with pytest.raises(DataError) as raised:
             finish(translate_stream(copier(), source, target))
-        assert (
-            str(raised.value) == f"{target} is the source text {source} itself; name another file for the translations."
-        )
+        assert str(raised.value) == f"{target} is the input {source} itself; name another file for the output."
     with source.open("rb") as opened, pytest.raises(DataError) as raised:
         finish(translate_stream(copier(), opened, source))
-    assert str(raised.value) == f"{source} is the source text itself; name another file for the translations."
+    assert str(raised.value) == f"{source} is the input itself; name another file for the output."
     assert source.read_bytes() == b"a\n"
 
 
@@ -237,10 +235,10 @@ def test_impossible_files_are_refused_by_name(tmp_path: Path) -> None:
     source.write_bytes(b"a\n")
     absent = tmp_path / "absent"
     for arguments, sentence in (
-        ((source, tmp_path), f"{tmp_path} is a folder; name a file for the translations."),
-        ((source, absent / "b"), f"{absent / 'b'} cannot be written: there is no folder {absent}; make it first."),
-        ((absent, None), f"{absent} cannot be translated: no such file."),
-        ((tmp_path, None), f"{tmp_path} cannot be translated: it is a folder."),
+        ((source, tmp_path), f"{tmp_path} is a folder; name a file for the output."),
+        ((source, source / "b"), f"{source} cannot be a folder: a file of that name is in the way."),
+        ((absent, None), f"{absent} cannot be read: no such file."),
+        ((tmp_path, None), f"{tmp_path} cannot be read: it is a folder."),
     ):
         with pytest.raises(DataError) as raised:
             check_paths(*arguments)
@@ -539,5 +537,5 @@ def test_weights_are_read_once_for_their_checksum(tmp_path: Path, monkeypatch: p
 def test_a_missing_test_text_is_named(tmp_path: Path) -> None:
     data = DataConfig("en", "de", (ParallelText(tmp_path, tmp_path),), test={"one": TestSet(tmp_path / "no", ())})
     recipe = run_folder(tmp_path / "run", data)
-    with pytest.raises(DataError, match=r"no cannot be translated: no such file\.$"):
+    with pytest.raises(DataError, match=r"no cannot be read: no such file\.$"):
         finish(translate_tests(recipe, "cpu"))

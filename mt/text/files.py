@@ -6,11 +6,12 @@ mark at the start of a file is stripped. Compression is told by the first bytes,
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -175,13 +176,27 @@ def write_aside(path: Path) -> Iterator[BinaryIO]:
     make_folder(path.parent)
     aside = path.with_name(f".{path.name[:100]}.{uuid4().hex[:8]}.tmp")
     try:
-        with aside.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        with standing_for(path, aside):
+            with aside.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
+
+
+@contextmanager
+def standing_for(path: Path, aside: Path) -> Iterator[None]:
+    """Where the system has an error of `aside`, or of no file, have it name `path`, which a person knows."""
+    try:
+        yield
+    except OSError as error:
+        name = str(error.filename or aside)
+        if error.errno in (None, errno.EPIPE) or not name.startswith(str(aside)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path) + name[len(str(aside)) :]) from None
 
 
 def make_folder(folder: Path) -> None:

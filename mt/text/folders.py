@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mt.errors import RunError
-from mt.text.files import make_folder
+from mt.text.files import make_folder, standing_for
 from mt.text.locks import take
 
 
@@ -22,7 +22,9 @@ def locked(path: Path, work: str) -> Iterator[None]:
     """
     make_folder(path.parent)
     lock = path.with_name(f".{path.name}.lock")
-    with lock.open("ab+") as file:
+    with standing_for(path, lock):
+        file = lock.open("ab+")
+    with file:
         holder = take(file)
         if holder or not _is_still(lock, file):
             raise RunError(f"another {work} ({holder or 'just ended'}) is writing {path}; wait until it has ended.")
@@ -48,12 +50,14 @@ def write_folder_aside(folder: Path) -> Iterator[Path]:
         old.rename(folder)
     for stale in (aside, old):
         shutil.rmtree(stale, ignore_errors=True)
-    make_folder(aside)
+    make_folder(folder.parent)
     try:
-        yield aside
-        if folder.exists():
-            folder.rename(old)
-        aside.rename(folder)
+        with standing_for(folder, aside):
+            aside.mkdir()
+            yield aside
+            if folder.exists():
+                folder.rename(old)
+            aside.rename(folder)
     finally:
         for rest in (aside, old):
             shutil.rmtree(rest, ignore_errors=True)

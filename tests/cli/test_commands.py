@@ -135,14 +135,39 @@ def test_the_source_is_never_overwritten(mt: Call, tiny_run: Path, tmp_path: Pat
         target.symlink_to(source)
     called = mt("translate", tiny_run, "-i", source, "-o", target)
     assert called.code == 2
-    assert called.err.startswith(f"Error: {target} is the source text {source} itself; ")
+    assert called.err.startswith(f"Error: {target} is the input {source} itself; ")
     assert source.read_text() == "one\n"
 
 
 def test_an_output_that_cannot_be(mt: Call, tiny_run: Path, tmp_path: Path) -> None:
     """Fault 119: refused before the model is loaded."""
     assert "is a folder" in mt("translate", tiny_run, "-o", tmp_path).err
-    assert "there is no folder" in mt("translate", tiny_run, "-o", tmp_path / "absent" / "out").err
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("translate", "{run}", "-i", "{run}/../test.en", "-o"), "out"),
+        (("score", "{run}", "--src", "{run}/../test.en", "--tgt", "{run}/../test.de", "-o"), "out"),
+        (("inspect", "attention", "{run}", "one two", "-o"), "out.html"),
+        (("plot", "{run}", "-o"), "out.svg"),
+        (("export", "{run}", "--to", "ctranslate2"), "out"),
+    ],
+)
+def test_the_folders_of_an_output(
+    mt: Call, tiny_run: Path, tmp_path: Path, command: tuple[str, ...], name: str
+) -> None:
+    """Faults 44 and 119: made where they are missing; a file in the way, or a folder that is closed, is named."""
+    pytest.importorskip({"export": "ctranslate2", "plot": "matplotlib"}.get(command[0], "torch"))
+    arguments = [argument.format(run=tiny_run) for argument in command]
+    called = mt(*arguments, tmp_path / "my folder" / "é" / name)
+    assert (called.code, (tmp_path / "my folder" / "é" / name).exists()) == (0, True), called.err
+    (tmp_path / "file").write_bytes(b"")
+    called = mt(*arguments, tmp_path / "file" / name)
+    assert (called.code, called.err.split("\n")[-2]) == (
+        2,
+        f"Error: {tmp_path / 'file'} cannot be a folder: a file of that name is in the way.",
+    )
 
 
 @pytest.mark.parametrize("command", ["train", "run"])

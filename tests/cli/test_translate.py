@@ -46,7 +46,11 @@ def text(lines: int) -> bytes:
 @pytest.mark.parametrize(
     ("number", "code", "said"),
     [
-        (signal.SIGINT, 130, b"Interrupted. What is done stays beside the file of --output; the same command goes on "),
+        (
+            signal.SIGINT,
+            130,
+            b"Interrupted. With --output the same command goes on from what is done, else it begins anew.",
+        ),
         (signal.SIGKILL, -9, b"Device: CPU, 1 thread"),
     ],
 )

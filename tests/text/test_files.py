@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -176,6 +178,31 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
         fail()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def full(_: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def forbidden(path: Path, *_: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
+@pytest.mark.parametrize(("where", "fails"), [("os.fsync", full), ("pathlib.Path.open", forbidden)])
+def test_an_error_of_the_system_names_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, fails: Callable[..., None]
+) -> None:
+    """Not the hidden one that is written first; a full disk names no file by itself."""
+    monkeypatch.setattr(where, fails)
+    with pytest.raises(OSError, match=r"No space|Permission") as error:
+        write_text(tmp_path / "file", "x")
+    assert error.value.filename == str(tmp_path / "file")
+
+
+def test_an_error_of_another_file_names_that(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error, write_aside(tmp_path / "file"):
+        (tmp_path / "absent").read_bytes()
+    assert error.value.filename == str(tmp_path / "absent")
 
 
 def test_a_folder_is_not_overwritten(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def test_nothing_of_the_old_folder_remains(tmp_path: Path) -> None:
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")] == ["data", "data/new"]
 
 
+def test_an_error_of_the_system_names_the_folder_that_was_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as error, write_folder_aside(tmp_path / "data") as aside:
+        (aside / "ids").read_bytes()
+    assert error.value.filename == str(tmp_path / "data" / "ids")
+
+
 def test_an_error_leaves_the_old_folder(tmp_path: Path) -> None:
     write(tmp_path / "data", "old")
 
