@@ -115,7 +115,7 @@ def _refuse_trained(recipe: Recipe, changed: list[str]) -> None:
 def _read_report(folder: Path) -> PrepareReport:
     """The report of the earlier preparation; `DataError` where it is damaged."""
     try:
-        return PrepareReport.from_mapping(read_json(folder / REPORT), folder)
+        return PrepareReport.from_mapping(read_json(folder / REPORT, "run mt prepare again"), folder)
     except (KeyError, TypeError, AttributeError):
         raise DataError(f"{folder / REPORT} is damaged: entries are missing; run mt prepare again.") from None
 

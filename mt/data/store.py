@@ -77,7 +77,7 @@ class Store:
         """Open a prepared corpus; `DataError` naming what is missing, cut, foreign or damaged."""
         if not (folder / MANIFEST).is_file():
             raise DataError(f"{folder} holds no prepared corpus (no {MANIFEST} in it); run mt prepare first.")
-        manifest = read_json(folder / MANIFEST)
+        manifest = read_json(folder / MANIFEST, "run mt prepare again")
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
             raise DataError(f"{folder / MANIFEST} is not the manifest of a prepared corpus; run mt prepare again.")
         if manifest.get("version") != VERSION:

@@ -8,7 +8,7 @@ they were made of, and is written last.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,7 +108,7 @@ def made_of(folder: Path) -> str | None:
     """SHA-256 of the weights that an exported folder was made of; None where there is no such folder."""
     if not (folder / NOTE).is_file():
         return None
-    return str(read_json(folder / NOTE)["weights"])
+    return str(read_json(folder / NOTE, "export the model again")["weights"])
 
 
 _NOT_THERE = "are not there with CTranslate2: translate without --backend ctranslate2."
@@ -154,7 +154,7 @@ class CTranslate2Engine:
     def search(
         self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
     ) -> list[list[Hypothesis]]:
-        """The `config.n_best` best hypotheses of each source, given without its end mark.
+        """The hypotheses of each source, given without its end mark; their pieces have no scores of their own.
 
         Raises:
             ConfigError: a line has wishes, or `config` cannot be followed.
@@ -179,7 +179,7 @@ class CTranslate2Engine:
             max_batch_size=config.batch_tokens,
             batch_type="tokens",
             beam_size=config.beam_size,
-            num_hypotheses=config.n_best,
+            num_hypotheses=config.beam_size,  # the beam is the same, and a finished one may rank behind cut ones there
             length_penalty=alpha,
             max_input_length=0,
             max_decoding_length=limit,
@@ -189,12 +189,14 @@ class CTranslate2Engine:
             suppress_sequences=self._never,
         )
         return [
-            [
-                self._hypothesis(pieces, score, alpha)
-                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
-            ]
+            self._ranked(zip(result.hypotheses, result.scores, strict=True), alpha)[: config.candidates]
             for result in results
         ]
+
+    def _ranked(self, found: Iterable[tuple[Sequence[str], float]], alpha: float) -> list[Hypothesis]:
+        """As this project has them: what is finished comes before what the limit cut, each in falling score."""
+        hypotheses = [self._hypothesis(pieces, score, alpha) for pieces, score in found]
+        return sorted(hypotheses, key=lambda one: (one.truncated, -one.score))
 
     def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
         ids = [self._ids[piece] for piece in pieces]

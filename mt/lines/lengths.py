@@ -15,6 +15,7 @@ from mt.text.sentences import split_sentences
 from mt.text.tokenizer import Tokenizer
 
 FILE = "lengths.json"  # in a run folder
+_REMEDY = "delete it, or train again, which makes it"
 SAMPLE = 4096
 """Lines that are looked at, drawn evenly from the training text."""
 
@@ -58,9 +59,9 @@ class Lengths:
         if not (run / FILE).exists():
             return None
         try:
-            return cls(**read_json(run / FILE))
+            return cls(**read_json(run / FILE, _REMEDY))
         except TypeError:
-            raise DataError(f"{run / FILE} is damaged; delete it, or train again, which makes it.") from None
+            raise DataError(f"{run / FILE} is damaged; {_REMEDY}.") from None
 
 
 def _usual(values: list[int]) -> int:

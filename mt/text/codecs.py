@@ -51,6 +51,11 @@ CODECS: dict[bytes, tuple[str, Callable[[], Decompressor]]] = {
 }
 
 
+def codec_of(start: bytes) -> tuple[str, Callable[[], Decompressor]] | None:
+    """Of the data that begin with `start`; None where they are not compressed."""
+    return next((codec for magic, codec in CODECS.items() if start.startswith(magic)), None)
+
+
 def decompressed(path: Path) -> Iterator[bytes]:
     """Read a file in chunks of bytes, decompressed where it is compressed.
 
@@ -58,7 +63,7 @@ def decompressed(path: Path) -> Iterator[bytes]:
     """
     chunks = _chunks(path)
     first = next(chunks, b"")
-    codec = next((codec for magic, codec in CODECS.items() if first.startswith(magic)), None)
+    codec = codec_of(first)
     if codec is None:
         yield first
         yield from chunks

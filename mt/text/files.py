@@ -220,14 +220,14 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    """Read a JSON file; `DataError` where it is missing or broken."""
+def read_json(path: Path, remedy: str = "restore it") -> Any:
+    """Read a JSON file; `DataError` where it is missing or broken. `remedy`: what to do about a broken one."""
     try:
         return json.loads(Path(path).read_bytes())
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise DataError(f"{path} is not whole JSON ({error}); make it again.") from None
+        raise DataError(f"{path} is not whole JSON ({error}); {remedy}.") from None
 
 
 def sha256_of(path: Path) -> str:

@@ -10,6 +10,8 @@ from io import BufferedIOBase, UnsupportedOperation
 from pathlib import Path
 from typing import BinaryIO
 
+from mt.errors import DataError
+from mt.text.codecs import codec_of
 from mt.text.files import Block, refuse_wide, write_aside
 
 PAUSE = 0.05
@@ -39,6 +41,7 @@ def arriving_blocks(stream: BufferedIOBase, name: str, most: int, pause: float =
         if not ended:
             held, ended = _gather(stream, held, most, pause)
         if offset == 0:
+            _refuse_compressed(name, held)
             refuse_wide(Path(name), held)
         count, end = _whole_lines(held, most)
         if ended and count < most:
@@ -47,6 +50,11 @@ def arriving_blocks(stream: BufferedIOBase, name: str, most: int, pause: float =
         if end > mark:
             yield Block(Path(name), held[mark:end], line, offset + mark)
         held, line, offset = held[end:], line + count, offset + end
+
+
+def _refuse_compressed(name: str, start: bytes) -> None:
+    if codec := codec_of(start):
+        raise DataError(f"{name} is compressed ({codec[0]}); decompress it on the way, or give the file by its name.")
 
 
 def _gather(stream: BufferedIOBase, held: bytes, most: int, pause: float) -> tuple[bytes, bool]:

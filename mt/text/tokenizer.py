@@ -17,6 +17,7 @@ __all__ = ["Tokenizer", "Tokenizers"]
 
 _FORMAT = 1
 _INDEX = "tokenizer.json"
+_REMEDY = "prepare again or restore the file"
 
 
 def _class_of(type: str) -> Callable[[str, str, bytes], Tokenizer]:
@@ -78,16 +79,14 @@ class Tokenizers:
     @classmethod
     def load(cls, folder: Path) -> Tokenizers:
         """Read a folder that `save` wrote; `DataError` where it is missing, of another version or damaged."""
-        index = read_json(Path(folder) / _INDEX)
+        index = read_json(Path(folder) / _INDEX, _REMEDY)
         if not isinstance(index, dict) or index.get("format") != _FORMAT:
             raise DataError(f"{Path(folder) / _INDEX} is not of tokenizer format {_FORMAT}, which this version reads.")
         try:
             src = _load_one(Path(folder), index, "src")
             return cls(src, src if index["shared"] else _load_one(Path(folder), index, "tgt"), index["shared"])
         except (KeyError, TypeError):
-            raise DataError(
-                f"{Path(folder) / _INDEX} is damaged: entries are missing; prepare again or restore the file."
-            ) from None
+            raise DataError(f"{Path(folder) / _INDEX} is damaged: entries are missing; {_REMEDY}.") from None
 
     @classmethod
     def reuse(cls, config: TokenizerConfig, folder: Path) -> Tokenizers:
@@ -117,7 +116,7 @@ def _load_one(folder: Path, index: dict[str, dict[str, str]], side: str) -> Toke
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise DataError(f"{path} is damaged ({error}); prepare again or restore the file.") from None
+        raise DataError(f"{path} is damaged ({error}); {_REMEDY}.") from None
     if tokenizer.fingerprint != index["fingerprints"][side]:
         raise DataError(f"{path} is not the file that {folder / _INDEX} describes; prepare again or restore it.")
     return tokenizer

@@ -234,8 +234,8 @@ def test_json_keeps_every_string(tmp_path: Path, piece: str) -> None:
 
 def test_broken_json_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b'{"a": ')
-    with pytest.raises(DataError, match=r"a.json is not whole JSON \(.*\); make it again\.$"):
-        read_json(tmp_path / "a.json")
+    with pytest.raises(DataError, match=r"a.json is not whole JSON \(.*\); do this\.$"):
+        read_json(tmp_path / "a.json", "do this")
 
 
 def test_checksum_is_that_of_the_bytes(tmp_path: Path) -> None:

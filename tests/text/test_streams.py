@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import threading
@@ -43,6 +44,15 @@ def test_text_in_a_wide_encoding_is_refused() -> None:
     with pytest.raises(DataError) as error:
         list(arriving_blocks(io.BytesIO("one two\nthree\n".encode("utf-16-le")), "standard input", 9))
     assert str(error.value) == ("standard input is UTF-16LE text; convert it to UTF-8 (iconv -f UTF-16LE -t UTF-8).")
+
+
+def test_compressed_text_is_named_as_such() -> None:
+    """Fault 19: a file is decompressed; of a stream it is said, and not that it is no UTF-8."""
+    with pytest.raises(DataError) as error:
+        list(arriving_blocks(io.BytesIO(gzip.compress(b"one two\n")), "standard input", 9))
+    assert str(error.value) == (
+        "standard input is compressed (gzip); decompress it on the way, or give the file by its name."
+    )
 
 
 def test_a_character_cut_by_a_read_is_whole() -> None:
