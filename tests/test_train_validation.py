@@ -124,8 +124,8 @@ def test_learned_positions_reach_as_far_as_the_text_and_validation_no_farther(ta
     with pytest.raises(DataError) as caught:
         finish(train(short))
     assert str(caught.value) == (
-        f"-o model.max_positions={longest}: model.max_positions {longest} has room for {longest - 1} pieces a side, but "
-        "15 pairs of the training text need more, the first of which begins 'five three three two': let "
+        f"-o model.max_positions={longest}: model.max_positions {longest} has room for {longest - 1} pieces a side, "
+        "but 15 pairs of the training text need more, the first of which begins 'five three three two': let "
         "data.filters.max_length leave them out and prepare again, or raise model.max_positions."
     )
     assert not (tmp_path / "short").exists()

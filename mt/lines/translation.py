@@ -26,7 +26,7 @@ class Alternative:
     tokens: tuple[str, ...] = ()
     """Its pieces, the end mark included unless it is truncated."""
     token_scores: tuple[float, ...] = ()
-    """Natural log-probability of each of `tokens`; their sum is `log_prob`."""
+    """Natural log-probability of each of `tokens`, whose sum is `log_prob`; empty where the engine keeps them."""
     repetitive: bool = False
     """It says something over and over that the source does not: see `repeats`."""
     alignment: Links | None = None

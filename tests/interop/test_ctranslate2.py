@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,31 @@ def test_n_best_scores_and_limits_of_each_sentence(tmp_path: Path) -> None:
     _, theirs = written(tmp_path / "model", CONFIGS["post-relu"], tokenizers)
     config = DecodeConfig(beam_size=4, n_best=3, max_length_ratio=0.01)
     found = theirs.search(sentences(tokenizers, longest=200), config)
-    assert [len(one) for one in found] == [3] * 8
+    assert [len(one) for one in found] == [4] * 8  # of which some may spell one text
     assert max(len(one.tokens) for one in found[0]) <= 50 < config.limit(200)
     for hypothesis in found[0]:
         length = len(hypothesis.tokens) + (not hypothesis.truncated)
         assert hypothesis.log_prob == pytest.approx(hypothesis.score * length)
     assert theirs.search([], config) == []
+
+
+def test_what_is_finished_comes_before_what_was_cut(tmp_path: Path) -> None:
+    """Fault 83. The engine ranks by score alone; here some that were cut have a better one than some that end."""
+    tokenizers = letters()
+    _, theirs = written(tmp_path / "model", CONFIGS["pre-swiglu"], tokenizers)
+    config = DecodeConfig(beam_size=6, n_best=6, max_length=4)
+    overtaken = 0
+    for source in sentences(tokenizers, 16, longest=20):
+        [found] = theirs.search([source], config)
+        [best] = theirs.search([source], replace(config, n_best=1))
+        cut = [one.truncated for one in found]
+        assert cut == sorted(cut)
+        assert best == found[:1]
+        for group in (False, True):
+            scores = [one.score for one in found if one.truncated == group]
+            assert scores == sorted(scores, reverse=True)
+        overtaken += not cut[0] and max(one.score for one in found) > found[0].score
+    assert overtaken
 
 
 def test_what_is_written_beside_the_weights(tmp_path: Path) -> None:
