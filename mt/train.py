@@ -121,7 +121,7 @@ def _lead(
         yield from _check_run(recipe)
         if report := _finished(recipe, store, group):
             _describe(recipe, store)
-            yield Notice(f"The training in {recipe.model_dir} is up to date: {report.reason}.")
+            yield Notice(f"The training in {recipe.model_dir} is up to date.")
             return report
         trainer = yield from begin()
         _describe(recipe, store)

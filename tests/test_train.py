@@ -65,7 +65,7 @@ class TestResuming:
         before, events = contents(tmp_path / "run"), list[Event]()
         report = finish(train(recipe), events.append)
         assert (report.state.update, report.finished, report.final) == (12, True, [12])
-        assert events == [Notice(f"The training in {tmp_path}/run is up to date: train.max_steps 12 reached.")]
+        assert events == [Notice(f"The training in {tmp_path}/run is up to date.")]
         assert contents(tmp_path / "run") == before
 
     def test_of_a_finished_training_takes_over_what_has_no_part_in_it(self, task: Path, tmp_path: Path) -> None:
