@@ -6,6 +6,7 @@ the toolkit, by name or by path, and on the command line they start from the cur
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -109,6 +110,7 @@ def _read(path: Path, chain: tuple[Path, ...]) -> Block:
         names = " -> ".join(file.name for file in (*chain, real))
         raise ConfigError(f"{path}: recipes extend each other in a circle: {names}.")
     base = Path.cwd() if real.parent == shipped_folder().resolve() else Path.cwd() / path.parent
+    _check_name(base)
     tree = read_yaml(path, base)
     entries = dict(tree.entries)
     under: Tree | None = None
@@ -117,6 +119,15 @@ def _read(path: Path, chain: tuple[Path, ...]) -> Block:
     merged = merge(_without_model(under, entries), Block(entries, tree.place))
     assert isinstance(merged, Block)
     return merged
+
+
+def _check_name(folder: Path) -> None:
+    """Paths are absolute in what is written, which is UTF-8; Python has other bytes of a name as surrogates."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        name = os.fsencode(folder).decode(errors="backslashreplace")
+        raise ConfigError(f"'{name}' is not UTF-8, so that no recipe can be used there: rename that folder.") from None
 
 
 def _without_model(under: Tree | None, entries: Mapping[str, Tree]) -> Tree | None:

@@ -352,6 +352,18 @@ def test_what_a_trained_run_cannot_take_is_refused(folder: Path) -> None:
         )
 
 
+def test_a_folder_whose_name_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    """Fault 44."""
+    (tmp_path / "d\udce9").mkdir()
+    (tmp_path / "d\udce9" / "recipe.yaml").write_text("name: x\n")
+    for load in (load_recipe, load_run_recipe):
+        with pytest.raises(ConfigError) as error:
+            load(tmp_path / "d\udce9" / ("recipe.yaml" * (load is load_recipe)))
+        assert str(error.value) == (
+            f"'{tmp_path}/d\\xe9' is not UTF-8, so that no recipe can be used there: rename that folder."
+        )
+
+
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunError) as error:
         load_run_recipe(tmp_path)
