@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from mt.interop.ctranslate2 import (
     CTranslate2Engine,
     check_decode,
     folder_aside,
-    made_of,
+    read_note,
     require,
     write_model,
     write_note,
@@ -32,6 +33,7 @@ from mt.interop.ctranslate2_model import check_model
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.search.config import DecodeConfig
 from mt.text.tokenizer import Tokenizers
+from mt.training.checksum import DamagedError, check_file, checksum
 from mt.translator import Translator, lengths_of, load, weights_file
 
 TOLERANCE = 1e-4
@@ -88,8 +90,14 @@ def _to_ctranslate2(
         difference = _compare(translator.engine, CTranslate2Engine(aside, translator.tokenizers), sources)
         yield Progress("checking", sentences, sentences, "sentences")
         checked = {"sentences": len(sources), "greatest_difference": difference}
-        write_note(aside, translator.weights, checked)
+        write_note(aside, translator.weights, checked, _checksums(aside))
     return Exported(folder, len(sources), difference)
+
+
+def _checksums(folder: Path) -> dict[str, dict[str, Any]]:
+    """Of all files but the recipe, whose decode block may be edited."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return {name: checksum(folder / name) for name in files if name != RECIPE_FILE}
 
 
 ENGINES: dict[str, Callable[[Recipe, Path, Path, str | None, int], Generator[Event, None, Exported]]] = {
@@ -159,7 +167,7 @@ def load_exported(
         workers, threads: batches that are computed at once, and threads of each; 0: as many as there are.
 
     Raises:
-        ConfigError: `decode` asks for what the engine cannot do; as `export`, where the run has to be converted first.
+        ConfigError: `decode` asks for what the engine cannot do; as `exported`.
     """
     run = Path(run).expanduser()
     recipe = load_run_recipe(run)
@@ -168,19 +176,39 @@ def load_exported(
     folder = yield from exported(run, checkpoint)
     tokenizers = Tokenizers.load(folder / "tokenizer")
     engine = CTranslate2Engine(folder, tokenizers, device, workers, threads, COMPUTE_TYPES[config.precision])
-    return Translator(engine, tokenizers, config, device, lengths_of(recipe, run), made_of(folder))
+    return Translator(engine, tokenizers, config, device, lengths_of(recipe, run), read_note(folder).get("weights"))
 
 
 def exported(run: str | Path, checkpoint: str | None = None) -> Generator[Event, None, Path]:
     """The folder to give to the engine: `run` itself if it is an export, else its folder ctranslate2, made if need be.
 
-    Raises: as `export`.
+    Raises:
+        RunError, DataError: an export is damaged (a run's own is made again); as `export`.
     """
     run = Path(run).expanduser()
     if (run / NOTE).is_file() and checkpoint is None:
+        try:
+            _check(run)
+        except DamagedError as error:
+            raise RunError(f"{error} Export the model again: mt export RUN --to ctranslate2 {run}.") from error
         return run
-    folder = run / "ctranslate2"
-    if made_of(folder) != weights_file(run, checkpoint).sha256:
-        yield Notice(f"Converting the model to {folder}.")
-        yield from export(run, folder, checkpoint=checkpoint)
+    folder, weights, why = run / "ctranslate2", weights_file(run, checkpoint), ""
+    try:
+        _check(folder)
+        if read_note(folder).get("weights") == weights.sha256:
+            return folder
+    except (DamagedError, DataError) as error:
+        why = f"{error} "
+    yield Notice(f"{why}Converting the model to {folder}.")
+    yield from export(run, folder, checkpoint=checkpoint)
     return folder
+
+
+def _check(folder: Path) -> None:
+    """Compare the files of an exported folder with their checksums; early ones have none.
+
+    Raises:
+        DamagedError: a file is missing or was changed; DataError: the note with the checksums is damaged.
+    """
+    for name, expected in read_note(folder).get("files", {}).items():
+        check_file(folder / name, expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,13 @@ from torch import Tensor
 
 from mt.data.config import DataConfig, ParallelText
 from mt.errors import ConfigError, MissingExtraError, RunError
-from mt.events import finish
-from mt.export import export, exported
+from mt.events import Event, Notice, finish
+from mt.export import export, exported, load_exported
 from mt.interop import ctranslate2, ctranslate2_model
 from mt.nn.sinusoids import sinusoids
 from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
+from mt.text.files import read_json
 from tests.cli.conftest import Call, mt  # noqa: F401 - a fixture
 from tests.translators import run_folder
 
@@ -85,9 +87,54 @@ def test_a_run_is_converted_once_and_again_when_it_changed(run: Recipe) -> None:
     assert finish(exported(run.model_dir)) == folder
     assert finish(exported(folder)) == folder
     assert (folder / "export.json").stat().st_mtime_ns == first
-    (folder / "export.json").write_text('{"weights": "others"}')
-    finish(exported(run.model_dir))
-    assert "others" not in (folder / "export.json").read_text()
+    for note in ('{"weights": "others"}', "[]", "{"):
+        (folder / "export.json").write_text(note)
+        finish(exported(run.model_dir))
+        assert read_json(folder / "export.json")["files"]
+
+
+DAMAGES: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
+    "torn": ("model.bin", lambda data: data[:100], "{} is damaged: model.bin has 100 bytes, but had {}."),
+    "changed": (
+        "model.bin",
+        lambda data: data[:-1] + b"x",
+        "{} is damaged: model.bin was changed after it was written.",
+    ),
+    "vocabulary": (
+        "target_vocabulary.json",
+        lambda data: data.replace(b"a", b"b"),
+        "{} is damaged: target_vocabulary.json was changed after it was written.",
+    ),
+}
+
+
+@needs_engine
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_export_is_refused_and_a_runs_own_is_made_again(run: Recipe, tmp_path: Path, name: str) -> None:
+    """Faults 60 and 107: every file is compared with its checksum."""
+    file, damaged, sentence = DAMAGES[name]
+    finish(export(run.model_dir, tmp_path / "out", sentences=2))
+    whole = (tmp_path / "out" / file).read_bytes()
+    (tmp_path / "out" / file).write_bytes(damaged(whole))
+    with pytest.raises(RunError) as error:
+        finish(load_exported(tmp_path / "out"))
+    said = sentence.format(tmp_path / "out", len(whole))
+    assert str(error.value) == f"{said} Export the model again: mt export RUN --to ctranslate2 {tmp_path / 'out'}."
+
+    own = finish(exported(run.model_dir))
+    (own / file).write_bytes(damaged((own / file).read_bytes()))
+    events: list[Event] = []
+    finish(exported(run.model_dir), events.append)
+    assert Notice(f"{sentence.format(own, len(whole))} Converting the model to {own}.") in events
+    assert (own / file).read_bytes() == whole
+
+
+@needs_engine
+def test_the_decode_block_of_an_export_may_be_edited(run: Recipe, tmp_path: Path) -> None:
+    finish(export(run.model_dir, tmp_path / "out", sentences=2))
+    recipe = tmp_path / "out" / "recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("beam_size: 3", "beam_size: 2"))
+    assert finish(load_exported(tmp_path / "out")).config.beam_size == 2
 
 
 def test_without_the_package_the_extra_is_named(run: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 The folder is a run folder with other weights: the recipe (its `decode` block holds the defaults), the tokenizer, and
 the files that CTranslate2 reads itself (`model.bin`, `config.json`, vocabularies). `export.json` names the weights that
-they were made of, and is written last.
+they were made of and the checksums of the files, and is written last.
 """
 
 from __future__ import annotations
@@ -97,18 +97,26 @@ def write_model(folder: Path, model: EncoderDecoder, config: ModelConfig, tokeni
     tokenizers.save(folder / "tokenizer")
 
 
-def write_note(folder: Path, weights: str, checked: dict[str, Any]) -> None:
-    """Say what the folder was made of (the SHA-256 of the `weights`) and how it was checked."""
+def write_note(folder: Path, weights: str, checked: dict[str, Any], files: dict[str, dict[str, Any]]) -> None:
+    """Say what the folder was made of (the SHA-256 of the `weights`), how it was checked, and checksums of `files`."""
     import ctranslate2
 
-    write_json(folder / NOTE, {"weights": weights, "ctranslate2": ctranslate2.__version__, "checked": checked})
+    note = {"weights": weights, "ctranslate2": ctranslate2.__version__, "checked": checked, "files": files}
+    write_json(folder / NOTE, note)
 
 
-def made_of(folder: Path) -> str | None:
-    """SHA-256 of the weights that an exported folder was made of; None where there is no such folder."""
+def read_note(folder: Path) -> dict[str, Any]:
+    """What `write_note` wrote; empty where there is no exported folder.
+
+    Raises:
+        DataError: it is damaged.
+    """
     if not (folder / NOTE).is_file():
-        return None
-    return str(read_json(folder / NOTE, "export the model again")["weights"])
+        return {}
+    note = read_json(folder / NOTE, "export the model again")
+    if not isinstance(note, dict):
+        raise DataError(f"{folder / NOTE} is damaged: it holds no JSON object; export the model again.")
+    return note
 
 
 _NOT_THERE = "are not there with CTranslate2: translate without --backend ctranslate2."

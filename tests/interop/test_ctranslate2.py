@@ -6,13 +6,20 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from mt.errors import ConfigError, DataError
-from mt.interop.ctranslate2 import NOTE, CTranslate2Engine, check_decode, folder_aside, write_model, write_note
+from mt.interop.ctranslate2 import (
+    NOTE,
+    CTranslate2Engine,
+    check_decode,
+    folder_aside,
+    read_note,
+    write_model,
+    write_note,
+)
 from mt.interop.ctranslate2_model import POSITIONS, check_model, specification
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
@@ -216,9 +223,10 @@ def test_wishes_of_a_line_are_refused(tmp_path: Path) -> None:
 
 def test_the_note_names_the_weights(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="the extra ctranslate2 is not installed")
-    write_note(tmp_path, "ab12", {"sentences": 3})
-    note: dict[str, Any] = json.loads((tmp_path / NOTE).read_text())
-    assert (note["weights"], note["checked"]) == ("ab12", {"sentences": 3})
+    assert read_note(tmp_path) == {}
+    write_note(tmp_path, "ab12", {"sentences": 3}, {"model.bin": {"bytes": 1}})
+    note = read_note(tmp_path)
+    assert (note["weights"], note["checked"], note["files"]) == ("ab12", {"sentences": 3}, {"model.bin": {"bytes": 1}})
 
 
 def test_the_specification_refuses_what_the_check_refuses() -> None:
