@@ -186,7 +186,9 @@ def exported(run: str | Path, checkpoint: str | None = None) -> Generator[Event,
         RunError, DataError: an export is damaged (a run's own is made again); as `export`.
     """
     run = Path(run).expanduser()
-    if (run / NOTE).is_file() and checkpoint is None:
+    if (run / NOTE).is_file():
+        if checkpoint is not None:
+            raise RunError(f"{run} holds an exported model, which has no checkpoints: leave {checkpoint} out.")
         try:
             _check(run)
         except DamagedError as error:

@@ -31,6 +31,7 @@ from mt.ensemble import Ensemble, check_vocabularies
 from mt.errors import DataError, RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
+from mt.interop.ctranslate2 import NOTE
 from mt.lines.answer import Answer, Style
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
@@ -267,6 +268,11 @@ def _model(config: ModelConfig, file: Path, tokenizers: Tokenizers, mapped: bool
 
 def weights_file(run: Path, checkpoint: str | None) -> Known:
     """The file with the weights of the final model or of a checkpoint, compared with its checksum. Raises as `load`."""
+    if (run / NOTE).is_file():
+        raise RunError(
+            f"{run} holds a model that was exported for CTranslate2: only mt translate with --backend ctranslate2 "
+            "reads it; for all else name the run that it was made of."
+        )
     if checkpoint is None:
         return final_weights(run)
     checkpoints = Checkpoints(run)

@@ -17,7 +17,7 @@ from mt.interop import ctranslate2, ctranslate2_model
 from mt.nn.sinusoids import sinusoids
 from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
-from mt.text.files import read_json
+from mt.text.files import read_json, write_json
 from tests.cli.conftest import Call, mt  # noqa: F401 - a fixture
 from tests.translators import run_folder
 
@@ -91,6 +91,36 @@ def test_a_run_is_converted_once_and_again_when_it_changed(run: Recipe) -> None:
         (folder / "export.json").write_text(note)
         finish(exported(run.model_dir))
         assert read_json(folder / "export.json")["files"]
+
+
+def test_an_exported_model_is_named_where_a_run_is_wanted(
+    mt: Call,  # noqa: F811
+    run: Recipe,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctranslate2, "find_spec", lambda _: True)
+    run.model_dir.joinpath("model.safetensors").unlink()
+    write_json(run.model_dir / "export.json", {})
+    out = run.model_dir
+    text = tmp_path / "text"
+    text.write_text("a\n")
+    for command in (
+        ("translate", out, "-i", text),
+        ("translate", out, "-i", text, "--checkpoint", "best"),
+        ("translate", out, "-i", text, "--workers", 2),
+        ("score", out, "--src", text, "--tgt", text),
+        ("export", out, "--to", "ctranslate2", tmp_path / "again"),
+    ):
+        called = mt(*command)
+        assert called.code == 2
+        assert called.err.endswith(
+            f"Error: {out} holds a model that was exported for CTranslate2: only mt translate with --backend "
+            "ctranslate2 reads it; for all else name the run that it was made of.\n"
+        )
+    with pytest.raises(RunError) as error:
+        finish(exported(out, "best"))
+    assert str(error.value) == f"{out} holds an exported model, which has no checkpoints: leave best out."
 
 
 DAMAGES: dict[str, tuple[str, Callable[[bytes], bytes], str]] = {
