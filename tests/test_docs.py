@@ -127,3 +127,15 @@ def test_the_locks_pin_what_pyproject_asks_for() -> None:
     assert len(demo) == 10
     assert {name.lower() for name in demo} <= pins
     assert pins <= set(re.findall(r"^([\w-]+)==", text_of("requirements-dev.lock"), re.MULTILINE))
+
+
+def test_the_tests_environment_has_every_extra() -> None:
+    """What only an extra brings would otherwise never be tested where `make test` is all that runs."""
+    project = text_of("pyproject.toml")
+    extras = project[project.index("[project.optional-dependencies]") : project.index("[project.scripts]")]
+    names = set(re.findall(r"^([\w-]+) = \[", extras, re.MULTILINE)) - {"dev"}
+    assert f'"mt-toolkit[{",".join(sorted(names))}]"' in extras
+    asked = set(re.findall(r'"([\w-]+)(?:>=|")', extras)) - {"mt-toolkit"}
+    assert {name.lower() for name in asked} <= set(
+        re.findall(r"^([\w-]+)==", text_of("requirements-dev.lock"), re.MULTILINE)
+    )
