@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import BinaryIO
 
 
@@ -15,9 +16,9 @@ def take(file: BinaryIO) -> str | None:
     if not _lock(file):
         file.seek(0)
         return f"process {file.read().decode() or 'unknown'}"
-    file.truncate(0)
-    file.write(str(os.getpid()).encode())
-    file.flush()
+    with suppress(OSError):  # a full disk: it is locked all the same
+        os.ftruncate(file.fileno(), 0)
+        os.write(file.fileno(), str(os.getpid()).encode())
     return None
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from mt.errors import RunError
 from mt.text.folders import locked, write_folder_aside
+from mt.text.locks import take
 
 
 def test_a_second_holder_is_refused(tmp_path: Path) -> None:
@@ -28,6 +29,13 @@ def test_the_lock_is_let_go_after_an_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     with locked(folder, "mt prepare"):
         pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_takes_a_lock() -> None:
+    """What is written next fails, and names what it is."""
+    with Path("/dev/full").open("ab+") as file:
+        assert take(file) is None
 
 
 def write(folder: Path, name: str) -> None:
