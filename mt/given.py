@@ -72,15 +72,32 @@ class Scoring:
         self.ids = {piece: index for index, piece in enumerate(self.tgt.pieces)}
 
     def score(self, lines: Sequence[Given]) -> list[Scored]:
-        """Score lines that are all there. Raises DataError where `tokens` holds what is no piece of the vocabulary."""
+        """Score lines that are all there.
+
+        Raises:
+            DataError: `tokens` holds what is no piece of the vocabulary, or the model cannot hold a line.
+        """
         segments = [self._segments(line) for line in lines]
         flat = [segment for of_line in segments for segment in of_line]
         sources = self.src.encode_batch([segment.source for segment in flat])
+        owners = (line for line, of_line in zip(lines, segments, strict=True) for _ in of_line)
+        for line, source, segment in zip(owners, sources, flat, strict=True):
+            self._check(line, len(source), len(segment.target))
         found = iter(self.engine.log_probs(sources, [segment.target for segment in flat]))
         return [
             self._scored(line, of_line, [next(found) for _ in of_line])
             for line, of_line in zip(lines, segments, strict=True)
         ]
+
+    def _check(self, line: Given, source: int, target: int) -> None:
+        """Refuse a source and a translation of so many pieces where the model cannot hold them."""
+        most, room = self.engine.reach.source, self.engine.reach.translation(source)
+        if source > most or target > room:
+            which, pieces, most = ("source", source, most) if source > most else ("translation", target, room)
+            raise DataError(
+                f"{line.place}the {which} has {pieces} pieces, but the model can hold {most:.0f}: leave the line out, "
+                "or score it in parts."
+            )
 
     def _segments(self, line: Given) -> list[_Segment]:
         if line.tokens is None:

@@ -57,7 +57,10 @@ def score_files(
         for _ in read_pair_blocks(source, target):
             yield Progress("score", 0)
     windows = (
-        [Given(*pair) for pair in zip(sources.lines(), targets.lines(), strict=True)]
+        [
+            Given(*pair, place=f"{sources.path}, line {number}: ")
+            for number, pair in enumerate(zip(sources.lines(), targets.lines(), strict=True), sources.first_line)
+        ]
         for sources, targets in read_pair_blocks(source, target, WINDOW)
     )
     return (yield from _score(translator, windows, output, format))

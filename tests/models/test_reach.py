@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
 from mt.ensemble import Ensemble, reach_of
 from mt.errors import DataError
+from mt.events import finish
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.reach import Reach
+from mt.score import score_files
 from mt.search.config import DecodeConfig
 from mt.translator import Translator
 from tests.models.laws import small
@@ -118,6 +121,25 @@ def test_a_search_ends_where_the_model_ends(config: ModelConfig, search: str) ->
         pieces, most = len(one.source.split()), Reach.of(config).translation(len(one.source.split()))
         assert len(one.tokens) <= most
         assert one.truncated == (len(one.tokens) == most or len(one.tokens) == 2 * pieces + 50)
+
+
+@every_config
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_line_that_cannot_be_scored_is_named(config: ModelConfig, side: int, tmp_path: Path) -> None:
+    most = (Reach.of(config).source, Reach.of(config).translation(1))[side]
+    files = (tmp_path / "source", tmp_path / "translation")
+    for place, file in enumerate(files):
+        file.write_text(f"a\n{LONG if place == side else 'b'}\n")
+    work = score_files(translator(config), *files, tmp_path / "scores")
+    if math.isinf(most):
+        assert finish(work).lines == 2
+        return
+    with pytest.raises(DataError) as caught:
+        finish(work)
+    assert str(caught.value) == (
+        f"{files[0]}, line 2: the {('source', 'translation')[side]} has 30 pieces, but the model can hold {most:.0f}: "
+        "leave the line out, or score it in parts."
+    )
 
 
 def test_what_needs_more_room_than_there_is_is_an_error_of_its_line() -> None:
