@@ -147,7 +147,4 @@ def given_of(fields: Mapping[str, Any], place: str) -> Given:
     if fields.get("tokens") == [] and fields["translation"].strip():
         raise DataError(f'{place}: "tokens" is empty, but "translation" is not; leave "tokens" out to score the text.')
     tokens = tuple(fields["tokens"]) if "tokens" in fields else None
-    try:
-        return Given(fields["source"], fields["translation"], tokens, tuple(fields.get("parts", ())), f"{place}: ")
-    except DataError as error:
-        raise DataError(f"{place}: {error}") from None
+    return Given(fields["source"], fields["translation"], tokens, tuple(fields.get("parts", ())), f"{place}: ")

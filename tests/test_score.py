@@ -122,7 +122,7 @@ def test_unknown_pieces_are_counted(tmp_path: Path) -> None:
         ('{"source": "a", "translation": "b", "tokens": []}',
          '"tokens" is empty, but "translation" is not; leave "tokens" out to score the text.'),
         ('{"source": "a", "translation": "\\udce9"}',
-         '"translation" holds half a surrogate pair, which is no character.'),
+         "the JSON holds half a surrogate pair, which is no character."),
         ("a\tb", "it is not a JSON object on one line (Expecting value: line 1 column 1 (char 0))."),
     ],
 )  # fmt: skip

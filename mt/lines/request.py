@@ -119,8 +119,12 @@ def json_object(line: str, place: str) -> dict[str, Any]:
     """The JSON object on a line. Raises DataError, with the line's place, where there is none."""
     try:
         fields = json.loads(line, object_pairs_hook=_without_repetition, parse_constant=_finite, parse_float=_finite)
+        if "\\u" in line:
+            json.dumps(fields, ensure_ascii=False).encode()
     except RecursionError:
         raise DataError(f"{place}: the JSON is nested too deeply.") from None
+    except UnicodeEncodeError:
+        raise DataError(f"{place}: the JSON holds half a surrogate pair, which is no character.") from None
     except ValueError as error:
         raise DataError(f"{place}: it is not a JSON object on one line ({error}).") from None
     if not isinstance(fields, dict):
