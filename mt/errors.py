@@ -32,6 +32,10 @@ class RunError(MtError):
     """A run folder is wrong, in use, or does not fit what is asked of it."""
 
 
+class BusyError(RunError):
+    """Another process is at the very same work; it may be worth waiting for."""
+
+
 class EchoError(MtError):
     """Another process of the same work failed and has said why: there is nothing to add."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from mt.errors import RunError
+from mt.errors import BusyError
 from mt.text.files import make_folder, standing_for
 from mt.text.locks import take
 
@@ -18,7 +18,7 @@ from mt.text.locks import take
 def locked(path: Path, work: str) -> Iterator[None]:
     """Hold the lock of a folder or a file, a hidden file beside it, for `work` (such as mt prepare).
 
-    Raises `RunError` at once where another program holds it. The system lets go of it when its holder dies.
+    Raises `BusyError` at once where another program holds it. The system lets go of it when its holder dies.
     """
     make_folder(path.parent)
     lock = path.with_name(f".{path.name}.lock")
@@ -27,16 +27,20 @@ def locked(path: Path, work: str) -> Iterator[None]:
     with file:
         holder = take(file)
         if holder or not _is_still(lock, file):
-            raise RunError(f"another {work} ({holder or 'just ended'}) is writing {path}; wait until it has ended.")
+            raise BusyError(f"another {work} ({holder or 'just ended'}) is writing {path}; wait until it has ended.")
         try:
             yield
         finally:
-            lock.unlink(missing_ok=True)
+            with suppress(PermissionError):  # Windows keeps a file that is open; only the lock counts, which is let go
+                lock.unlink(missing_ok=True)
 
 
 def _is_still(path: Path, file: BinaryIO) -> bool:
     """Whether the locked file is the one under that name, and not one that its last holder has just removed."""
-    return path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    try:
+        return path.stat().st_ino == os.fstat(file.fileno()).st_ino
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

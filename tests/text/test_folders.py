@@ -31,6 +31,19 @@ def test_the_lock_is_let_go_after_an_error(tmp_path: Path) -> None:
         pass
 
 
+def test_a_file_that_cannot_be_deleted_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where it is still open."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    for _ in range(2):
+        with locked(tmp_path / "data", "mt prepare"):
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == [".data.lock"]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_a_full_disk_takes_a_lock() -> None:
     """What is written next fails, and names what it is."""
