@@ -6,6 +6,7 @@ Another engine is a module in mt/interop and a line in `ENGINES`.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,7 +17,7 @@ import numpy as np
 
 from mt.data.store import Store
 from mt.engine import Engine
-from mt.errors import DataError, RunError
+from mt.errors import BusyError, DataError, RunError
 from mt.events import Event, Notice, Progress
 from mt.interop.ctranslate2 import (
     COMPUTE_TYPES,
@@ -32,12 +33,15 @@ from mt.interop.ctranslate2 import (
 from mt.interop.ctranslate2_model import check_model
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.search.config import DecodeConfig
+from mt.text.folders import locked
 from mt.text.tokenizer import Tokenizers
 from mt.training.checksum import DamagedError, check_file, checksum
 from mt.translator import Translator, lengths_of, load, weights_file
 
 TOLERANCE = 1e-4
 """Most that the log-probability of a piece may differ."""
+PAUSE = 0.1
+"""Seconds between two looks whether another process has ended."""
 
 
 @dataclass(frozen=True)
@@ -182,28 +186,54 @@ def load_exported(
 def exported(run: str | Path, checkpoint: str | None = None) -> Generator[Event, None, Path]:
     """The folder to give to the engine: `run` itself if it is an export, else its folder ctranslate2, made if need be.
 
+    Where another process makes it, such as one that torchrun started with this one, that is waited for.
+
     Raises:
         RunError, DataError: an export is damaged (a run's own is made again); as `export`.
     """
     run = Path(run).expanduser()
     if (run / NOTE).is_file():
-        if checkpoint is not None:
-            raise RunError(f"{run} holds an exported model, which has no checkpoints: leave {checkpoint} out.")
-        try:
-            _check(run)
-        except DamagedError as error:
-            raise RunError(f"{error} Export the model again: mt export RUN --to ctranslate2 {run}.") from error
+        _check_given(run, checkpoint)
         return run
-    folder, weights, why = run / "ctranslate2", weights_file(run, checkpoint), ""
+    folder, weights = run / "ctranslate2", weights_file(run, checkpoint)
+    while (why := _stale(folder, weights.sha256)) is not None:
+        yield Notice(f"{why}Converting the model to {folder}.")
+        try:
+            yield from export(run, folder, checkpoint=checkpoint)
+            break
+        except BusyError:
+            yield Notice(f"Another process is converting it to {folder}: waiting until it has ended.")
+            _await(folder)
+    return folder
+
+
+def _check_given(folder: Path, checkpoint: str | None) -> None:
+    """Refuse an exported folder that is damaged, or of which a checkpoint is wanted. Raises RunError, DataError."""
+    if checkpoint is not None:
+        raise RunError(f"{folder} holds an exported model, which has no checkpoints: leave {checkpoint} out.")
     try:
         _check(folder)
-        if read_note(folder).get("weights") == weights.sha256:
-            return folder
+    except DamagedError as error:
+        raise RunError(f"{error} Export the model again: mt export RUN --to ctranslate2 {folder}.") from error
+
+
+def _stale(folder: Path, weights: str) -> str | None:
+    """Why `folder` is no whole export of the weights with that SHA-256, '' where it is not there; None if it is one."""
+    try:
+        _check(folder)
+        return None if read_note(folder).get("weights") == weights else ""
     except (DamagedError, DataError) as error:
-        why = f"{error} "
-    yield Notice(f"{why}Converting the model to {folder}.")
-    yield from export(run, folder, checkpoint=checkpoint)
-    return folder
+        return f"{error} "
+
+
+def _await(folder: Path) -> None:
+    """Return when nobody writes `folder`."""
+    while True:
+        try:
+            with locked(folder, "mt export"):
+                return
+        except BusyError:
+            time.sleep(PAUSE)
 
 
 def _check(folder: Path) -> None:

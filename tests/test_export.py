@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +10,15 @@ import pytest
 from torch import Tensor
 
 from mt.data.config import DataConfig, ParallelText
-from mt.errors import ConfigError, MissingExtraError, RunError
+from mt.errors import BusyError, ConfigError, MissingExtraError, RunError
 from mt.events import Event, Notice, finish
-from mt.export import export, exported, load_exported
+from mt.export import Exported, export, exported, load_exported
 from mt.interop import ctranslate2, ctranslate2_model
 from mt.nn.sinusoids import sinusoids
 from mt.recipe import Recipe, load_run_recipe
 from mt.search.config import DecodeConfig, LengthPenaltyConfig
 from mt.text.files import read_json, write_json
+from mt.text.folders import locked
 from tests.cli.conftest import Call, mt  # noqa: F401 - a fixture
 from tests.translators import run_folder
 
@@ -214,3 +215,36 @@ def test_what_the_backend_cannot_do_is_refused_before_anything_is_converted(mt: 
     assert not (run.model_dir / "ctranslate2").exists()
     called = mt("translate", run.model_dir, "--backend", "ctranslate2", "--ensemble", run.model_dir)
     assert "--ensemble is for the backend torch; no other takes several models" in called.err
+
+
+@needs_engine
+def test_who_finds_it_being_converted_waits(run: Recipe) -> None:
+    """As several processes of torchrun do, which begin at once."""
+    folder = run.model_dir / "ctranslate2"
+    work = exported(run.model_dir)
+    with locked(folder, "mt export"):
+        assert [next(work), next(work)] == [
+            Notice(f"Converting the model to {folder}."),
+            Notice(f"Another process is converting it to {folder}: waiting until it has ended."),
+        ]
+    assert finish(work) == folder
+    assert finish(exported(run.model_dir)) == folder
+
+
+@needs_engine
+def test_what_another_process_has_converted_is_not_converted_again(
+    run: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_another(own: Path, out: Path, checkpoint: str | None) -> Generator[Event, None, Exported]:
+        monkeypatch.undo()
+        yield from export(own, out, checkpoint=checkpoint)
+        raise BusyError
+
+    monkeypatch.setattr("mt.export.export", of_another)
+    folder = run.model_dir / "ctranslate2"
+    notices: list[Event] = []
+    assert finish(exported(run.model_dir), notices.append) == folder
+    assert [notice for notice in notices if isinstance(notice, Notice)] == [
+        Notice(f"Converting the model to {folder}."),
+        Notice(f"Another process is converting it to {folder}: waiting until it has ended."),
+    ]
