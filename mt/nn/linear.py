@@ -126,11 +126,11 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _suits_onednn(dtype: torch.dtype, with_bias: bool) -> bool:
     """Whether to call oneDNN at once: torch's own call of it goes over the result a second time to add a bias."""
-    return (dtype == torch.float32 and _shuns_mkl()) or (dtype == torch.bfloat16 and with_bias and _has_bf16())
+    return (dtype == torch.float32 and _shuns_mkl()) or (dtype == torch.bfloat16 and with_bias and has_bf16_kernels())
 
 
 @cache
-def _has_bf16() -> bool:
+def has_bf16_kernels() -> bool:
     """Whether torch has oneDNN, and that bfloat16 on this processor."""
     mkldnn = torch.ops.mkldnn
     return hasattr(mkldnn, "_linear_pointwise") and bool(mkldnn._is_mkldnn_bf16_supported())

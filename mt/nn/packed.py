@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mt.errors import ConfigError
-from mt.nn.linear import padded
+from mt.nn.linear import has_bf16_kernels, padded
 
 FEW_ROWS = 32
 SMALL_WEIGHT = 2**17
@@ -76,12 +76,13 @@ class PackedBFloat16:
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack `weight` (F, D) and `bias` (F,)."""
         self._bias = None if bias is None else bias.detach().bfloat16()
-        self._weight = weight.detach().bfloat16()
-        self._packed = _for_onednn(self._weight)
+        low = weight.detach().bfloat16()
+        self._packed = _for_onednn(low) if has_bf16_kernels() else None
+        self._weight = low if self._packed is None else None
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
-        if self._packed is not None:
+        if self._weight is None:
             return _fused(x.bfloat16(), self._packed, self._bias, relu)
         out = F.linear(x.bfloat16(), self._weight, self._bias)
         return out.relu_() if relu else out

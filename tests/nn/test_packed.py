@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from mt.errors import ConfigError
 from mt.nn import packed
@@ -30,6 +31,20 @@ def test_it_is_the_same_without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight = torch.randn(40, 16), torch.randn(24, 16)
     monkeypatch.setattr(packed, "_for_onednn", lambda _: None)
     torch.testing.assert_close(PackedFloat(weight, None)(x), F.linear(x, weight))
+
+
+def test_bf16_is_to_be_had_on_a_processor_without_kernels_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OneDNN refuses even to lay such weights out there, as on most desktops."""
+
+    def refuse(_: Tensor) -> Tensor:
+        raise RuntimeError
+
+    x, weight, bias = torch.randn(40, 16), torch.randn(24, 16) / 4, torch.randn(24)
+    with monkeypatch.context() as patch:
+        patch.setattr(packed, "has_bf16_kernels", lambda: False)
+        patch.setattr(packed, "_for_onednn", refuse)
+        found = PACKINGS["bf16"](weight, bias)(x, relu=True)
+    torch.testing.assert_close(found.float(), F.linear(x, weight, bias).relu(), rtol=0.0, atol=ERRORS["bf16"])
 
 
 def test_int8_says_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
