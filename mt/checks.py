@@ -149,7 +149,7 @@ def check_positions(recipe: Recipe, store: Store) -> None:
     for name in store.manifest["splits"]:
         split = store.split(name)
         source, target = split.src.lengths, split.tgt.lengths
-        beyond = np.flatnonzero((source > reach.source) | (target > reach.target) | (source + target > reach.both))
+        beyond = np.flatnonzero(~reach.holds(source, target))
         if len(beyond):
             text = store.tokenizers.src.decode(split.src[beyond[0]].tolist())
             raise DataError(

@@ -24,6 +24,7 @@ from mt.estimate import activations, estimate
 from mt.events import Event, Notice, silent
 from mt.lines.lengths import Lengths
 from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.reach import Reach
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
 from mt.training.allocator import keep_freed_memory
@@ -226,6 +227,7 @@ def build_trainer(recipe: Recipe, store: Store, device: torch.device, budget: in
             recipe.tokenizer,
             budget,
             recipe.seed,
+            holds=Reach.of(recipe.model).holds,
             rank=group.rank,
             ranks=group.size,
         ),

@@ -7,13 +7,14 @@ while the pool before it is trained on: numpy does most of it without holding Py
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mt.data.batching import Ids, Ints, TokenBatches
 from mt.data.layout import Sequences, end_offsets
@@ -25,6 +26,9 @@ from mt.text.tokenizer import Tokenizer, Tokenizers
 
 CHUNK = 4096
 """Examples segmented in one go, from one seed: about 80 ms a side."""
+
+Holds = Callable[[Ints, Ints], NDArray[np.bool_]]
+"""Pieces of sources and of targets -> whether the model can hold each pair."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,17 @@ class _Chunk:
 
 @dataclass(frozen=True)
 class ResampledExamples:
-    """Ids drawn anew each epoch: a pure function of (seed, epoch, pool), whether a thread draws them or not."""
+    """Ids drawn anew each epoch: a pure function of (seed, epoch, pool), whether a thread draws them or not.
 
+    A pair that grew beyond what the model can hold is taken as it is stored.
+    """
+
+    stored: ParallelIds
     src_text: TextSequences
     tgt_text: TextSequences
     tokenizers: Tokenizers
     config: TokenizerConfig
+    holds: Holds
     ahead: bool = True
     """Draw one pool ahead, in a thread."""
 
@@ -114,14 +123,29 @@ class ResampledExamples:
                     src_seed, tgt_seed = np.random.SeedSequence([order.seed, running, number, start]).generate_state(2)
                     src = self._drawn(self.tokenizers.src, self.src_text, part, int(src_seed))
                     tgt = self._drawn(self.tokenizers.tgt, self.tgt_text, part, int(tgt_seed))
-                    yield _Chunk(running, number, start + CHUNK >= len(rows), src, tgt)
+                    self._shorten(part, src, tgt)
+                    yield _Chunk(running, number, start + CHUNK >= len(rows), _packed(src), _packed(tgt))
 
-    def _drawn(self, tokenizer: Tokenizer, text: TextSequences, rows: list[int], seed: int) -> Sequences[Any]:
-        return _packed(tokenizer.sample_batch([text[row] for row in rows], seed, self.config))
+    def _drawn(self, tokenizer: Tokenizer, text: TextSequences, rows: list[int], seed: int) -> list[list[int]]:
+        return tokenizer.sample_batch([text[row] for row in rows], seed, self.config)
+
+    def _shorten(self, rows: list[int], sources: list[list[int]], targets: list[list[int]]) -> None:
+        """Put the stored ids in the place of those drawn of `rows` where the model cannot hold these."""
+        beyond = np.flatnonzero(~self.holds(_counts(sources), _counts(targets)))
+        for place in beyond.tolist():
+            sources[place] = self.stored.src[rows[place]].tolist()
+            targets[place] = self.stored.tgt[rows[place]].tolist()
 
 
-def examples_of(corpus: ParallelIds, tokenizers: Tokenizers, config: TokenizerConfig, *, ahead: bool) -> Examples:
-    """The source of ids that `config` asks for.
+def all_held(sources: Ints, _: Ints) -> NDArray[np.bool_]:
+    """That of a model which text of any length fits."""
+    return np.ones(len(sources), np.bool_)
+
+
+def examples_of(
+    corpus: ParallelIds, tokenizers: Tokenizers, config: TokenizerConfig, holds: Holds = all_held, *, ahead: bool
+) -> Examples:
+    """The source of ids that `config` asks for, for a model that `holds` what is stored.
 
     Raises:
         DataError: they are to be segmented anew, but the corpus was prepared without its text.
@@ -134,11 +158,15 @@ def examples_of(corpus: ParallelIds, tokenizers: Tokenizers, config: TokenizerCo
             f"tokenizer.{key} segments the training text anew each epoch, but the corpus was prepared without its "
             "text; run mt prepare again."
         )
-    return ResampledExamples(corpus.src_text, corpus.tgt_text, tokenizers, config, ahead)
+    return ResampledExamples(corpus, corpus.src_text, corpus.tgt_text, tokenizers, config, holds, ahead)
+
+
+def _counts(sequences: list[list[int]]) -> NDArray[np.int64]:
+    return np.fromiter(map(len, sequences), np.int64, len(sequences))
 
 
 def _packed(sequences: list[list[int]]) -> Sequences[Any]:
-    lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    lengths = _counts(sequences)
     items = np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum()))
     return Sequences(items, np.concatenate([[0], end_offsets(lengths)]))
 

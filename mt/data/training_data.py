@@ -11,7 +11,7 @@ import numpy as np
 
 from mt.data.batching import POOL_SIZE, Batch, Ints, TokenBatches, by_length, collate, longest_sides
 from mt.data.prefetch import prefetched
-from mt.data.resampling import CHUNK, Examples, Pool, StoredExamples, examples_of
+from mt.data.resampling import CHUNK, Examples, Holds, Pool, StoredExamples, all_held, examples_of
 from mt.data.store import ParallelIds
 from mt.errors import DataError
 from mt.text.config import TokenizerConfig
@@ -45,6 +45,8 @@ class TrainingData:
     `ahead` is how many batches are made beside the training step; 0 makes each when it is asked for, by no thread. The
     batches are the same. One epoch can be iterated over at a time. Close it when training ends (or use `with`).
 
+    `holds` tells what the model can hold: every pair as it is stored, but perhaps not as it is segmented anew.
+
     Of several `ranks` each goes through the same sequence, but makes only every `ranks`-th batch, from its number
     `rank` on; the others are `Elsewhere`. So the order of an epoch does not depend on how many share it.
     """
@@ -59,11 +61,12 @@ class TrainingData:
         *,
         ahead: int = AHEAD,
         pool_size: int = POOL_SIZE,
+        holds: Holds = all_held,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
         self._corpus = corpus
-        self._examples = examples_of(corpus, tokenizers, config, ahead=ahead > 0)
+        self._examples = examples_of(corpus, tokenizers, config, holds, ahead=ahead > 0)
         self._order = TokenBatches(len(corpus), budget, seed, pool_size)
         self._specials = tokenizers.tgt
         self._ahead = ahead * ranks

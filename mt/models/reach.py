@@ -5,6 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mt.models.config import ModelConfig
 
@@ -33,6 +37,11 @@ class Reach:
     def least(cls, reaches: Iterable[Reach]) -> Reach:
         """That of several models together."""
         return cls(*map(min, zip(*map(astuple, reaches), strict=True)))
+
+    def holds(self, source: NDArray[np.integer[Any]], target: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Of each pair of a source and a target of so many pieces, whether it can be learned: (n,), (n,) -> (n,)."""
+        fits: NDArray[np.bool_] = (source <= self.source) & (target <= self.target) & (source + target <= self.both)
+        return fits
 
     def translation(self, source_pieces: int) -> float:
         """Most pieces of a translation of a source of `source_pieces`."""

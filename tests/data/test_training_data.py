@@ -4,13 +4,16 @@ import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+import numpy as np
 import pytest
 import torch
 
-from mt.data.batching import Batch
+from mt.data.batching import Batch, TokenBatches
+from mt.data.resampling import Holds, all_held, examples_of
 from mt.data.store import ParallelIds
 from mt.data.training_data import Elsewhere, TrainingData, batches_of, over_budget
 from mt.errors import DataError
+from mt.models.reach import Reach
 from mt.text.config import TokenizerConfig
 from mt.text.tokenizer import Tokenizers
 from tests.data.fakes import corpus_of, lines, tokenizers_of
@@ -22,6 +25,7 @@ CONFIGS = {
     "unigram": TokenizerConfig(type="unigram", vocab_size=60, soft_vocab_limit=True, alpha=0.2),
 }
 SOURCES, TARGETS = lines(SIZE, 1), lines(SIZE, 2)
+ORDER = TokenBatches(SIZE, 150, 1, 512)
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
@@ -205,3 +209,21 @@ def test_batches_draw_from_no_generator_of_the_training(
     with data(corpus, tokenizers, config) as training:
         list(training.epoch(0))
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name != "stored"])
+def test_a_pair_that_grew_beyond_the_model_is_taken_as_it_is_stored(name: str) -> None:
+    """Faults 73 and 120: found out in the middle of training otherwise."""
+    tokenizers = tokenizers_of(CONFIGS[name], SOURCES + TARGETS)
+    corpus = corpus_of(SOURCES, TARGETS, tokenizers)
+    most = int(max(corpus.src.lengths.max(), corpus.tgt.lengths.max()))
+
+    def drawn(holds: Holds) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+        [pool] = islice(examples_of(corpus, tokenizers, CONFIGS[name], holds, ahead=False).pools(ORDER, 0), 1)
+        return {(tuple(src), tuple(tgt)) for src, tgt in zip(*pool.examples(np.arange(SIZE)), strict=True)}
+
+    free, held = drawn(all_held), drawn(Reach(most, most).holds)
+    assert max(len(side) for pair in held for side in pair) <= most < max(len(side) for pair in free for side in pair)
+    stored = {(tuple(corpus.src[row].tolist()), tuple(corpus.tgt[row].tolist())) for row in range(SIZE)}
+    assert {pair for pair in free if max(map(len, pair)) <= most} <= held
+    assert held - free <= stored
