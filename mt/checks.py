@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mt.data.store import Store
+from mt.data.store import ParallelIds, Store
 from mt.errors import ConfigError, DataError, plural
 from mt.models.reach import Reach
 from mt.recipe import Recipe
@@ -148,15 +148,19 @@ def check_positions(recipe: Recipe, store: Store) -> None:
     advice = {"train": "let data.filters.max_length leave them out and prepare again", "valid": "take them out"}
     for name in store.manifest["splits"]:
         split = store.split(name)
-        source, target = split.src.lengths, split.tgt.lengths
-        beyond = np.flatnonzero(~reach.holds(source, target))
-        if len(beyond):
+        if beyond := _beyond(split, reach):
             text = store.tokenizers.src.decode(split.src[beyond[0]].tolist())
             raise DataError(
                 f"{_at(recipe, 'model.max_positions')} {count} has room for {room}, but {len(beyond)} "
                 f"{plural(len(beyond), 'pair')} of the {PARTS[name]} text need more, the first of which begins "
                 f"'{text[:60]}': {advice[name]}, or raise model.max_positions."
             )
+
+
+def _beyond(pairs: ParallelIds, reach: Reach) -> list[int]:
+    """The numbers of those that a model of this reach cannot hold."""
+    found = (first + np.flatnonzero(~reach.holds(src, tgt)) for first, src, tgt in pairs.windows())
+    return [int(row) for rows in found for row in rows]
 
 
 def check_expected(recipe: Recipe, promises: bool) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mt.data.inputs import Origin
 from mt.data.layout import Sequences, read_sequences
@@ -31,6 +32,8 @@ FORMAT = "mt-prepared"
 VERSION = 1
 SMALL = 16 << 20
 """Bytes up to which a file's checksum is looked at whenever a store is opened: about 10 ms."""
+WINDOW = 2**17
+"""Pairs that are looked at together."""
 
 IdSequences = Sequences[Any]
 
@@ -60,6 +63,15 @@ class ParallelIds:
 
     def __len__(self) -> int:
         return len(self.src)
+
+    def windows(self) -> Iterator[tuple[int, NDArray[Any], NDArray[Any]]]:
+        """Pieces of each source and of each target, as they are stored, of 2^17 pairs at a time; their first's number.
+
+        Memory does not grow with the corpus.
+        """
+        for first in range(0, len(self), WINDOW):
+            src, tgt = (np.diff(side.offsets[first : first + WINDOW + 1]) for side in (self.src, self.tgt))
+            yield first, src, tgt
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from types import TracebackType
 
-import numpy as np
-
 from mt.data.batching import POOL_SIZE, Batch, Ints, TokenBatches, by_length, collate, longest_sides
 from mt.data.prefetch import prefetched
 from mt.data.resampling import CHUNK, Examples, Holds, Pool, StoredExamples, all_held, examples_of
@@ -172,17 +170,9 @@ def batches_of(corpus: ParallelIds, tokenizers: Tokenizers, budget: int) -> Iter
 
 def longest_pair(corpus: ParallelIds) -> int:
     """Tokens of the longest side of all pairs of a corpus, as they are stored, its special token included."""
-    return 1 + max(
-        int(np.diff(side.offsets[start : start + POOL_SIZE + 1]).max())
-        for side in (corpus.src, corpus.tgt)
-        for start in range(0, len(corpus), POOL_SIZE)
-    )
+    return 1 + max(int(max(src.max(), tgt.max())) for _, src, tgt in corpus.windows())
 
 
 def over_budget(corpus: ParallelIds, budget: int) -> int:
     """How many pairs of a corpus are longer than the budget of a batch, as they are stored: each is one of its own."""
-    found = 0
-    for start in range(0, len(corpus), POOL_SIZE):
-        src, tgt = (np.diff(side.offsets[start : start + POOL_SIZE + 1]) for side in (corpus.src, corpus.tgt))
-        found += int((longest_sides(src, tgt) > budget).sum())
-    return found
+    return sum(int((longest_sides(src, tgt) > budget).sum()) for _, src, tgt in corpus.windows())
