@@ -108,12 +108,17 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Ten
 
 def _floats(x: Tensor) -> Tensor:
     """Laid out as batched products read it: they are up to six times slower on a view of (B, T, H x K)."""
-    return x.to(torch.float32, memory_format=torch.contiguous_format)
+    return _laid_out(x, torch.float32)
 
 
 def _as_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
     """`x` (B, H, T, K) in `dtype`, laid out as (B, T, H, K), which linear layers read as (B, T, H x K)."""
-    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format).transpose(1, 2)
+    return _laid_out(x.transpose(1, 2), dtype).transpose(1, 2)
+
+
+def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`x` in `dtype`, copied at most once: `to` lays out what it converts, and leaves alone what is of that type."""
+    return x.to(dtype, memory_format=torch.contiguous_format).contiguous()
 
 
 def _softmax(scores: Tensor) -> Tensor:

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 from mt.nn.attention import (
     MultiHeadAttention,
     Projections,
+    _as_rows,
     _attend_fused,
     _attend_plainly,
+    _floats,
     attend,
     mask_bias,
 )
@@ -74,6 +76,16 @@ def test_both_kernels_have_the_same_gradients(name: str) -> None:
         gradients.append(torch.autograd.grad((out * torch.arange(K)).sum(), inputs))
     for plain, fused in zip(*gradients, strict=True):
         torch.testing.assert_close(plain, fused, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_operands_and_results_are_laid_out_as_they_are_read(dtype: torch.dtype) -> None:
+    """Of either type, those that need no conversion too."""
+    x = torch.randn(2, T, 4, K, dtype=dtype).transpose(1, 2)
+    assert _floats(x).is_contiguous()
+    assert torch.equal(_floats(x), x.float())
+    rows = _as_rows(torch.randn(2, 4, T, K), dtype)
+    assert (rows.dtype, rows.shape, rows.transpose(1, 2).is_contiguous()) == (dtype, (2, 4, T, K), True)
 
 
 @pytest.mark.parametrize("batch", [1, 2])
