@@ -18,15 +18,14 @@ import torch
 from mt.checks import check_positions, check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
-from mt.data.training_data import TrainingData, longest_pair, over_budget
+from mt.data.training_data import longest_pair, over_budget
 from mt.errors import RunError, plural
 from mt.estimate import activations, estimate
 from mt.events import Event, Notice, silent
 from mt.lines.lengths import Lengths
-from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.reach import Reach
 from mt.objectives.cross_entropy import OBJECTIVES
 from mt.recipe import RECIPE_FILE, Recipe, load_run_recipe, save_recipe
+from mt.trainer import build_model, build_trainer
 from mt.training.allocator import keep_freed_memory
 from mt.training.board import Board
 from mt.training.budget import estimated, tried
@@ -39,18 +38,13 @@ from mt.training.initial import find_weights, initialise
 from mt.training.log import EventLog
 from mt.training.loop import Trainer
 from mt.training.memory import PairTooLargeError
-from mt.training.noise import Noise
-from mt.training.parallel import spread
 from mt.training.precision import Precision
 from mt.training.resume import check_corpus, check_resume, ranks_notice
 from mt.training.run_folder import BOARD, LOG, clear, locked
-from mt.training.shared_checkpoints import SharedCheckpoints
 from mt.training.snapshot import restore
 from mt.training.state import TrainingState
 from mt.training.stop import StopRequest
-from mt.training.update import Updater
 from mt.training.watch import watched
-from mt.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -194,51 +188,11 @@ def _budget(recipe: Recipe, store: Store, device: torch.device, group: Group) ->
 def _largest_budget(recipe: Recipe, store: Store, device: torch.device) -> int:
     if device.type == "cpu":
         return estimated(4 * activations(recipe.model), estimate(recipe).states)
-    model = _model(recipe, store, device)
+    model = build_model(recipe, store, device)
     loss = partial(OBJECTIVES[recipe.train.objective](recipe.train), model)
     precision = Precision.resolve(recipe.train.precision, device)
     state = sum(recipe.train.optimizer.state_size(parameter.shape) for parameter in model.parameters())
     return tried(loss, model, precision, longest_pair(store.split("train")), state, store.tokenizers.tgt.pad)
-
-
-def _model(recipe: Recipe, store: Store, device: torch.device) -> EncoderDecoder:
-    """The recipe's model before any training."""
-    torch.manual_seed(recipe.seed)
-    src, tgt = store.tokenizers.src, store.tokenizers.tgt
-    return recipe.model.build(len(src), len(tgt), tgt.pad).to(device)
-
-
-def build_trainer(recipe: Recipe, store: Store, device: torch.device, budget: int, group: Group = ALONE) -> Trainer:
-    """A trainer before its first update: everything in it follows from the recipe and the prepared corpus."""
-    model = _model(recipe, store, device)
-    objective = OBJECTIVES[recipe.train.objective](recipe.train)
-    layout = spread(model, partial(objective, model), group, recipe.train.sharding)
-    optimizer = recipe.train.optimizer.build(model.parameters())
-    precision = Precision.resolve(recipe.train.precision, device)
-    noise = Noise.on(device, recipe.seed)
-    scored = layout.validated
-    loss = partial(objective, scored)
-    return Trainer(
-        updater=Updater(model, layout, optimizer, precision, noise, recipe.train.clip_norm, group),
-        schedule=recipe.train.schedule.build(recipe.train.lr, recipe.train.max_steps, recipe.model.dim),
-        data=TrainingData(
-            store.split("train"),
-            store.tokenizers,
-            recipe.tokenizer,
-            budget,
-            recipe.seed,
-            holds=Reach.of(recipe.model).holds,
-            rank=group.rank,
-            ranks=group.size,
-        ),
-        validate=Validation(recipe, store, scored, loss, precision, budget, group) if recipe.data.valid else None,
-        checkpoints=SharedCheckpoints(recipe.model_dir, group),
-        config=recipe.train,
-        state=TrainingState(
-            metric=recipe.train.metric, data=store.manifest["corpus"], batch_tokens=budget, ranks=group.size
-        ),
-        ema=Ema(model, recipe.train.ema) if recipe.train.ema is not None else None,
-    )
 
 
 def _check_run(recipe: Recipe) -> Generator[Event, None, None]:

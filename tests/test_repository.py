@@ -20,6 +20,7 @@ ROWS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("mt.pipeline",),
     ("mt.train",),
+    ("mt.trainer",),
     ("mt.validation", "mt.evaluate", "mt.export", "mt.inspection"),
     ("mt.translate", "mt.score", "mt.prepare", "mt.fetch", "mt.estimate", "mt.plot"),
     ("mt.workers",),

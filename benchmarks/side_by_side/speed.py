@@ -15,7 +15,7 @@ import torch
 from mt.data.store import Store
 from mt.recipe import Recipe, load_run_recipe
 from mt.text.files import read_json, read_lines, write_json
-from mt.train import build_trainer
+from mt.trainer import build_trainer
 from mt.translator import load
 
 FILE = "side-by-side-speed.json"

@@ -100,7 +100,7 @@ class Beam:
         is_end = candidates.tokens == self.symbols.eos
         ending = candidates.first(self.size)
         ending = ending._replace(sums=ending.sums.masked_fill(~is_end[:, : self.size], -math.inf))
-        if not bool(is_end.any()):  # so it is at most steps of few sentences
+        if is_end.is_cpu and not bool(is_end.any()):  # so it is at most steps of few sentences
             return ending, candidates.first(self.size)
         going = candidates._replace(sums=candidates.sums.masked_fill(is_end, -math.inf))
         return ending, going.at(is_end.byte().sort(dim=1, stable=True).indices[:, : self.size])
