@@ -88,7 +88,7 @@ def test_a_run_is_converted_once_and_again_when_it_changed(run: Recipe) -> None:
     assert finish(exported(run.model_dir)) == folder
     assert finish(exported(folder)) == folder
     assert (folder / "export.json").stat().st_mtime_ns == first
-    for note in ('{"weights": "others"}', "[]", "{"):
+    for note in ('{"weights": "others"}', '{"files": 3}', "[]", "{"):
         (folder / "export.json").write_text(note)
         finish(exported(run.model_dir))
         assert read_json(folder / "export.json")["files"]

@@ -506,7 +506,7 @@ def test_nothing_is_prepared_again_under_a_running_training(tmp_path: Path) -> N
     before = contents(recipe.data_dir)
     with run_folder.locked(recipe.model_dir):
         assert done(recipe).up_to_date
-        with pytest.raises(RunError, match=r"run is in use by another training \(process \d+\): wait until it ends or"):
+        with pytest.raises(RunError, match=r"run is in use by another command \(process \d+\): wait until it ends or"):
             finish(prepare(replace(recipe, tokenizer=replace(WORD, vocab_size=500)), 1, overwrite=True))
     assert contents(recipe.data_dir) == before
 

@@ -114,8 +114,8 @@ def read_note(folder: Path) -> dict[str, Any]:
     if not (folder / NOTE).is_file():
         return {}
     note = read_json(folder / NOTE, "export the model again")
-    if not isinstance(note, dict):
-        raise DataError(f"{folder / NOTE} is damaged: it holds no JSON object; export the model again.")
+    if not (isinstance(note, dict) and isinstance(note.get("files", {}), dict)):
+        raise DataError(f"{folder / NOTE} is damaged: it is not what an export writes; export the model again.")
     return note
 
 

@@ -32,7 +32,7 @@ def locked(run: Path) -> Iterator[None]:
     with file:
         if holder := take(file):
             raise RunError(
-                f"{run} is in use by another training ({holder}): wait until it ends or choose another model_dir."
+                f"{run} is in use by another command ({holder}): wait until it ends or choose another model_dir."
             )
         yield
 

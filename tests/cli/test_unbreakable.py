@@ -149,7 +149,7 @@ def test_a_torn_file_a_second_process_and_sigterm(task: Path, running: list[subp
     with pytest.raises(RunError) as second:
         go_on(task, *ENDLESS, "-o", "train.keep_last=3")
     assert str(second.value) == (
-        f"{run} is in use by another training (process {process.pid}): wait until it ends or choose another model_dir."
+        f"{run} is in use by another command (process {process.pid}): wait until it ends or choose another model_dir."
     )
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)

@@ -16,7 +16,7 @@ def test_a_second_training_is_refused(tmp_path: Path) -> None:
     with locked(run), pytest.raises(RunError) as caught, locked(run):
         pass
     assert str(caught.value) == (
-        f"{run} is in use by another training (process {os.getpid()}): wait until it ends or choose another model_dir."
+        f"{run} is in use by another command (process {os.getpid()}): wait until it ends or choose another model_dir."
     )
     with locked(run):
         pass
