@@ -359,11 +359,16 @@ def test_a_second_translation_into_the_same_file_is_refused(tmp_path: Path, monk
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
+def line_by_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """Two lines to translate, a block each; where to; and where the blocks lie until all are there."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    (folder / "in").write_bytes(b"a\nb\n")
+    return folder / "in", folder / "out", folder / "out.part"
+
+
 def test_who_is_alone_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that was deleted meanwhile is named; the same command makes it again, and only it."""
-    monkeypatch.setattr("mt.translator.WINDOW", 1)
-    source, target, part = tmp_path / "in", tmp_path / "out", tmp_path / "out.part"
-    source.write_bytes(b"a\nb\n")
+    source, target, part = line_by_line(tmp_path, monkeypatch)
     work = translate_stream(copier(), source, target)
     next(work)
     [first] = part.iterdir()
@@ -378,9 +383,7 @@ def test_who_is_alone_waits_for_nobody(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_what_is_left_of_other_settings_stays_and_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mt.translator.WINDOW", 1)
-    source, target, part = tmp_path / "in", tmp_path / "out", tmp_path / "out.part"
-    source.write_bytes(b"a\nb\n")
+    source, target, part = line_by_line(tmp_path, monkeypatch)
     stopped = translate_stream(untrained(), source, target)
     next(stopped)
     stopped.close()
