@@ -14,6 +14,7 @@ from mt.models.memory import Memory
 from mt.models.recurrent_encoder import RESIDUAL_FROM
 from mt.models.recurrent_state import Bridge, Maxout, RecurrentState
 from mt.nn.dropout import dropout
+from mt.nn.loops import StepLinear, loop
 from mt.nn.recurrent import LayerState
 from mt.nn.recurrent_stack import RECURRENCES, RecurrentStack
 from mt.nn.source_attention import SourceAttention
@@ -75,10 +76,11 @@ class BottomAttentionDecoder(AttentionDecoder):
         """Embedded target `x` (B, T, D) -> decoder states (B, T, D)."""
         state = self.start(encoded)
         outs, contexts = [], []
-        for token in x.unbind(1):
-            out, context, state = self._step_bottom(token, state)
-            outs.append(out)
-            contexts.append(context)
+        with loop():
+            for token in x.unbind(1):
+                out, context, state = self._step_bottom(token, state)
+                outs.append(out)
+                contexts.append(context)
         out, context = torch.stack(outs, 1), torch.stack(contexts, 1)
         out, _ = self.above(dropout(out, self.dropout, self.training), state.layers[1:], context)
         return self._read_out(out, x, context)
@@ -119,7 +121,7 @@ class TopAttentionDecoder(AttentionDecoder):
         self.feeding = config.decoder.input_feeding
         self.stack = recurrent_stack(config, input_dim=(2 if self.feeding else 1) * config.dim, context_dim=0)
         self.bridge = Bridge(config, self.stack.parts)
-        self.join = nn.Linear(2 * config.dim, config.dim, bias=False)
+        self.join = StepLinear(2 * config.dim, config.dim, bias=False)
         nn.init.xavier_uniform_(self.join.weight)
 
     def forward(self, x: Tensor, encoded: Encoded) -> Tensor:
@@ -132,9 +134,10 @@ class TopAttentionDecoder(AttentionDecoder):
             context, _ = self.attention(out, state.memory.layers[0], encoded.mask, position)
             return self._joined(context, out)
         outs = []
-        for token in x.unbind(1):
-            out, state = self._step(token, state)
-            outs.append(out)
+        with loop():
+            for token in x.unbind(1):
+                out, state = self._step(token, state)
+                outs.append(out)
         return torch.stack(outs, 1)
 
     def start(self, encoded: Encoded, attention: bool = False) -> RecurrentState:

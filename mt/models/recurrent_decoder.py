@@ -9,6 +9,7 @@ from mt.models.config import ModelConfig
 from mt.models.embedding import Embedding
 from mt.models.encoded import Encoded
 from mt.models.recurrent_state import Bridge, Maxout, RecurrentState
+from mt.nn.linear import Linear
 
 
 class StateDecoder(nn.Module):
@@ -24,7 +25,7 @@ class StateDecoder(nn.Module):
         self.fed = config.decoder.context == "summary"
         self.stack = recurrent_stack(config, input_dim=config.dim, context_dim=config.dim if self.fed else 0)
         self.bridge = Bridge(config, self.stack.parts)
-        self.summary = nn.Linear(config.dim, config.dim) if self.fed else None
+        self.summary = Linear(config.dim, config.dim) if self.fed else None
         if self.summary is not None:
             nn.init.xavier_uniform_(self.summary.weight)
             nn.init.zeros_(self.summary.bias)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from mt.models.config import ModelConfig
 from mt.models.encoded import Encoded
 from mt.models.memory import Memory
+from mt.nn.linear import Linear
 from mt.nn.recurrent import LayerState
 
 
@@ -57,7 +58,7 @@ class Bridge(nn.Module):
         self.parts = parts
         self.project = None
         if config.decoder.initial == "summary":
-            self.project = nn.Linear(config.dim, config.decoder.layers * parts * config.dim)
+            self.project = Linear(config.dim, config.decoder.layers * parts * config.dim)
             for weight in self.project.weight.chunk(config.decoder.layers * parts):
                 nn.init.xavier_uniform_(weight)
             nn.init.zeros_(self.project.bias)
@@ -75,7 +76,7 @@ class Maxout(nn.Module):
 
     def __init__(self, dim: int, inputs: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(inputs * dim, 2 * dim)
+        self.linear = Linear(inputs * dim, 2 * dim)
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from mt.nn.recurrent import LayerState, Recurrence, RecurrentLayer, last_real, whole_precision
+from mt.nn.loops import StepLinear, loop
+from mt.nn.recurrent import LayerState, Recurrence, RecurrentLayer, last_real
 
 
 class IntraAttentionLayer(Recurrence):
@@ -23,9 +26,9 @@ class IntraAttentionLayer(Recurrence):
     def __init__(self, input_dim: int, dim: int) -> None:
         super().__init__()
         self.lstm = RecurrentLayer("lstm", input_dim, dim)
-        self.input = nn.Linear(input_dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
-        self.mean = nn.Linear(dim, dim, bias=False)
+        self.input = StepLinear(input_dim, dim, bias=False)
+        self.key = StepLinear(dim, dim, bias=False)
+        self.mean = StepLinear(dim, dim, bias=False)
         self.score = nn.Parameter(torch.empty(dim))
         for linear in (self.input, self.key, self.mean):
             nn.init.xavier_uniform_(linear.weight)
@@ -34,14 +37,14 @@ class IntraAttentionLayer(Recurrence):
     def begin(self, parts: LayerState) -> LayerState:
         """The state before the first step from h and c, both (B, D)."""
         hidden, cell = (part.to(self.score.dtype) for part in parts)
-        with whole_precision(hidden):
-            return hidden, cell, hidden, hidden.unsqueeze(1), cell.unsqueeze(1), self.key(hidden).unsqueeze(1)
+        return hidden, cell, hidden, hidden.unsqueeze(1), cell.unsqueeze(1), self.key(hidden).unsqueeze(1)
 
     def forward(self, x: Tensor, state: LayerState, mask: Tensor | None = None) -> tuple[Tensor, LayerState]:
         """Run over `x` (B, T, I) from `state`: outputs (B, T, D), and h and c after the last real step by `mask`."""
         before = state[3].size(1)
-        for position in range(x.size(1)):
-            _, state = self.step(x[:, position], state)
+        with loop():
+            for now in x.unbind(1):
+                _, state = self.step(now, state)
         hiddens, cells = state[3][:, before:], state[4][:, before:]
         final = state if mask is None else (last_real(hiddens, mask), last_real(cells, mask))
         return hiddens, final
@@ -49,12 +52,17 @@ class IntraAttentionLayer(Recurrence):
     def step(self, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
         """Read `x` (N, I) in `state`: the output (N, D), and the state after it."""
         _, _, mean, hiddens, cells, keys = state
-        with whole_precision(x):
-            x = x.to(self.score.dtype)
-            query = self.input(x) + self.mean(mean)
-            weights = ((keys + query.unsqueeze(1)).tanh() @ self.score).softmax(dim=1).unsqueeze(1)  # (N, 1, t)
-            mean = (weights @ hiddens).squeeze(1)
-            hidden, (_, cell) = self.lstm.step(x, (mean, (weights @ cells).squeeze(1)))
-            now = (hidden, cell, self.key(hidden))
+        query = self.input(x) + self.mean(mean)
+        with _whole_precision(x):
+            scores = (keys + query.unsqueeze(1)).tanh().to(self.score.dtype) @ self.score
+            weights = scores.softmax(dim=1).unsqueeze(1)  # (N, 1, t)
+            mean, cell = ((weights @ past).squeeze(1) for past in (hiddens, cells))
+        hidden, (_, cell) = self.lstm.step(x, (mean, cell))
+        now = (hidden, cell, self.key(hidden))
         past = (torch.cat((old, new.unsqueeze(1)), 1) for old, new in zip((hiddens, cells, keys), now, strict=True))
         return hidden, (hidden, cell, mean, *past)
+
+
+def _whole_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """On a CPU the products over the past are in the type of the weights: their sizes differ from step to step."""
+    return torch.autocast("cpu", enabled=False) if x.is_cpu else nullcontext()

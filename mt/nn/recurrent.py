@@ -1,19 +1,23 @@
 """Layers of LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho et al. 2014), run over time at once or a step.
 
-They are torch's, for speed: its LSTM has no peepholes, and its GRU resets after the recurrent product, so that
-h' = (1 - z) tanh(W x + r (U h)) + z h.
+They are torch's: its LSTM has no peepholes, and its GRU resets after the recurrent product, so that
+h' = (1 - z) tanh(W x + r (U h)) + z h. Products are in the type that autocast asks for; what a step remembers is in
+that of the weights, but inside torch's own loop over time.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+
+from mt.nn.gates import gru_gates, lstm_gates
+from mt.nn.linear import linear, product_dtype
+from mt.nn.loops import loop, step_linear
 
 LayerState: TypeAlias = "tuple[Tensor, ...]"
 """What a layer remembers, each (B, ...); the first is its output h (B, D)."""
@@ -29,7 +33,11 @@ class Cell:
     module: type[nn.LSTM] | type[nn.GRU]
     """What holds the weights."""
     run: Callable[..., Any]
+    """torch's loop over time."""
     step: Callable[..., Any]
+    """torch's step."""
+    gates: Callable[[Tensor, Tensor, LayerState], LayerState]
+    """Our step, from its two products."""
     parts: int
     """Tensors of its state: h and c, or h."""
     keep: tuple[int, ...]
@@ -38,8 +46,8 @@ class Cell:
 
 
 CELLS: dict[str, Cell] = {
-    "lstm": Cell(nn.LSTM, torch.lstm, torch.lstm_cell, 2, keep=(-1, 1, 0, 0)),
-    "gru": Cell(nn.GRU, torch.gru, torch.gru_cell, 1, keep=(0, 1, 0)),
+    "lstm": Cell(nn.LSTM, torch.lstm, torch.lstm_cell, lstm_gates, 2, keep=(-1, 1, 0, 0)),
+    "gru": Cell(nn.GRU, torch.gru, torch.gru_cell, gru_gates, 1, keep=(0, 1, 0)),
 }
 
 
@@ -96,32 +104,51 @@ class RecurrentLayer(Recurrence):
         return tuple(self.rnn.parameters())
 
     def forward(self, x: Tensor, state: LayerState, mask: Tensor | None = None) -> tuple[Tensor, LayerState]:
-        """As `Recurrence.forward`, by torch's own loop over time."""
-        with whole_precision(x):
-            x = x.to(self.weights[1].dtype)
-            first, *others = self.weights
-            if mask is not None:
-                padding = ~mask.unsqueeze(2)
-                x = torch.cat((x.masked_fill(padding, 0), padding), 2)
-                first = torch.cat((first, self._keeping(first)), 1)
-            out, final = self._run(x, state, [first, *others])
-        return out, final if mask is None else (last_real(out, mask), *final[1:])
+        """As `Recurrence.forward`: by torch's own loop, but for GRU on a CPU, where that is slow."""
+        first, *others = self.weights
+        if mask is not None:
+            padding = ~mask.unsqueeze(2)
+            x = torch.cat((x.masked_fill(padding, 0), padding), 2)
+            first = torch.cat((first, self._keeping(first)), 1)
+        run = self._run if self.cell.parts == 2 or not x.is_cpu else self._loop
+        out, final = run(x, state, (first, *others))
+        return out, final if mask is None else (last_real(out, mask).to(first.dtype), *final[1:])
 
     def step(self, x: Tensor, state: LayerState) -> tuple[Tensor, LayerState]:
         """Read `x` (N, I) in `state`: the output (N, D), and the state after it."""
-        with whole_precision(x):
-            found = self.cell.step(x.to(self.weights[1].dtype), self._torch_state(state), *self.weights)
-        after: LayerState = found if isinstance(found, tuple) else (found,)
+        inputs, _, bias, _ = self.weights
+        if x.is_cpu:
+            after = self._advance(step_linear(x, inputs, bias), state)
+        else:
+            found = self.cell.step(x.to(inputs.dtype), self._torch_state(state, inputs.dtype), *self.weights)
+            after = found if isinstance(found, tuple) else (found,)
         return after[0], after
 
-    def _run(self, x: Tensor, state: LayerState, weights: Sequence[Tensor]) -> tuple[Tensor, LayerState]:
-        hidden = self._torch_state(tuple(part.unsqueeze(0) for part in state))
+    def _run(self, x: Tensor, state: LayerState, weights: tuple[Tensor, ...]) -> tuple[Tensor, LayerState]:
+        dtype = product_dtype(x) if x.is_cpu else weights[0].dtype  # elsewhere autocast knows these loops
+        hidden = self._torch_state(tuple(part.unsqueeze(0) for part in state), dtype)
+        low = [weight.to(dtype) for weight in weights]
         # Biases, one layer, no dropout, one direction, batch first.
-        out, *final = self.cell.run(x, hidden, weights, True, 1, 0.0, self.training, False, True)
-        return out, tuple(part.squeeze(0) for part in final)
+        out, *final = self.cell.run(x.to(dtype), hidden, low, True, 1, 0.0, self.training, False, True)
+        return out, tuple(part.squeeze(0).to(weights[0].dtype) for part in final)
 
-    def _torch_state(self, state: LayerState) -> Any:
-        typed = tuple(part.to(self.weights[1].dtype).contiguous() for part in state)  # CUDA's kernels ask for it
+    def _loop(self, x: Tensor, state: LayerState, weights: tuple[Tensor, ...]) -> tuple[Tensor, LayerState]:
+        inputs, _, bias, _ = weights
+        outs = []
+        with loop():
+            for now in linear(x, inputs, bias).unbind(1):
+                state = self._advance(now, state)
+                outs.append(state[0])
+        return torch.stack(outs, 1), state
+
+    def _advance(self, inputs: Tensor, state: LayerState) -> LayerState:
+        """The state after `inputs` W x + b (N, G D), on a CPU."""
+        _, recurrence, _, bias = self.weights
+        after = self.cell.gates(inputs, step_linear(state[0], recurrence, bias), state)
+        return tuple(part.to(recurrence.dtype) for part in after)
+
+    def _torch_state(self, state: LayerState, dtype: torch.dtype) -> Any:
+        typed = tuple(part.to(dtype).contiguous() for part in state)  # CUDA's kernels ask for it
         return typed if self.cell.parts == 2 else typed[0]
 
     def _keeping(self, weight: Tensor) -> Tensor:
@@ -165,8 +192,3 @@ def last_real(x: Tensor, mask: Tensor) -> Tensor:
     """The last real step of each row of `x` (B, T, D) by `mask` (B, T): (B, D)."""
     last = (mask.sum(1) - 1).clamp(min=0)
     return x[torch.arange(x.size(0), device=x.device), last]
-
-
-def whole_precision(x: Tensor) -> AbstractContextManager[Any]:
-    """On a CPU recurrences run in the type of their weights: torch's autocast does not know them there."""
-    return torch.autocast("cpu", enabled=False) if x.is_cpu else nullcontext()

@@ -11,6 +11,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from mt.nn.linear import Linear
+from mt.nn.loops import StepLinear
+
 
 class Dot(nn.Module):
     """q . k (Luong et al. 2015, equation 8)."""
@@ -32,7 +35,7 @@ class General(Dot):
 
     def __init__(self, dim: int) -> None:
         super().__init__(dim)
-        self.key = nn.Linear(dim, dim, bias=False)
+        self.key = Linear(dim, dim, bias=False)
         nn.init.xavier_uniform_(self.key.weight)
 
     def keys(self, memory: Tensor) -> Tensor:
@@ -49,8 +52,8 @@ class Additive(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.query = nn.Linear(dim, dim, bias=False)
-        self.key = nn.Linear(dim, dim, bias=False)
+        self.query = StepLinear(dim, dim, bias=False)
+        self.key = Linear(dim, dim, bias=False)
         self.score = nn.Parameter(torch.empty(dim))
         nn.init.xavier_uniform_(self.query.weight)
         nn.init.xavier_uniform_(self.key.weight)

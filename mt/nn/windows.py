@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from mt.nn.loops import StepLinear
+
 
 @dataclass(frozen=True)
 class Window:
@@ -53,7 +55,7 @@ class LocalPredictive(nn.Module):
     def __init__(self, dim: int, size: int) -> None:
         super().__init__()
         self.size = size
-        self.inner = nn.Linear(dim, dim, bias=False)
+        self.inner = StepLinear(dim, dim, bias=False)
         self.outer = nn.Linear(dim, 1, bias=False)
         nn.init.xavier_uniform_(self.inner.weight)
         nn.init.normal_(self.outer.weight, std=1 / math.sqrt(dim))
