@@ -116,6 +116,12 @@ class Words:
         moved = tuple(tuple(piece + offset for piece in word) for word in other.pieces)
         return Words(self.labels + other.labels, self.pieces + moved)
 
+    def without_last_piece(self) -> Words:
+        """All pieces but the last, and the words that they make."""
+        *before, last = self.pieces
+        kept = (*before, last[:-1]) if len(last) > 1 else tuple(before)
+        return Words(self.labels[: len(kept)], kept)
+
 
 def words_of(tokenizer: Tokenizer, ids: Sequence[int], pieces: bool = False) -> Words:
     """The words that `ids` make; a piece with parts of several belongs to the first, one with none to that before."""
@@ -130,7 +136,7 @@ def words_of(tokenizer: Tokenizer, ids: Sequence[int], pieces: bool = False) -> 
     return Words(labels, tuple(map(tuple, groups.values())))
 
 
-END, BEGIN = Words(("</s>",), ((0,),)), Words(("<s>",), ((0,),))
+END, BEGIN, BEFORE = (Words((label,), ((0,),)) for label in ("</s>", "<s>", "(beginning)"))
 
 
 @dataclass(frozen=True)
@@ -193,7 +199,9 @@ def _layers(translator: Translator, source: list[int], target: list[int], src: W
     for item in found:
         weights: NDArray[np.float32] = item.weights[0].cpu().numpy()
         number = _number(item.module)
-        if item.module.startswith("encoder."):
+        if item.delayed:
+            yield _past(model, item.module, src if item.module.startswith("encoder.") else read, weights)
+        elif item.module.startswith("encoder."):
             yield _Layer("encoder", number, f"row: the word that looks; {word}", src, src, weights)
         elif _is_one_stack(model):
             both = src + read
@@ -204,6 +212,17 @@ def _layers(translator: Translator, source: list[int], target: list[int], src: W
             yield _Layer("decoder", number, f"{step}; {word}", written, read, weights)
         else:
             yield _Layer("cross", number, f"{step}; {word}", written, src, weights)
+
+
+def _past(model: EncoderDecoder, module: str, words: Words, weights: NDArray[np.float32]) -> _Layer:
+    """Attention of a recurrent layer to its own past, in the order of the text."""
+    kind = "encoder" if module.startswith("encoder.") else "decoder"
+    if kind == "encoder" and model.config.encoder.reverse_source:  # all but the end mark was read backwards
+        last = weights.shape[1] - 1
+        weights = weights[:, [*reversed(range(last)), last]][:, :, [0, *reversed(range(1, last + 1))]]
+    columns = BEFORE + words.without_last_piece()
+    legend = "row: the word that is read; column: the word before whose state is looked at"
+    return _Layer(kind, _number(module), legend, words, columns, weights)
 
 
 def _is_one_stack(model: EncoderDecoder) -> bool:

@@ -22,6 +22,7 @@ from tests.test_export import DATA
 from tests.translators import letters, run_folder, untrained
 
 SENTENCE = "a b c"
+SIDES = ("Encoder", "Decoder to itself")
 
 
 @pytest.fixture
@@ -100,7 +101,8 @@ def test_a_page_has_every_layer_and_head(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "maps"), [("rnnsearch", 1), ("luong_local", 1), ("hybrid", 3 * 4 + 1), ("decomposable", 1 + 1)]
+    ("preset", "maps"),
+    [("rnnsearch", 1), ("luong_local", 1), ("hybrid", 3 * 4 + 1), ("decomposable", 1 + 1), ("intra_attention", 3)],
 )
 def test_recurrent_attention_is_drawn_too(tmp_path: Path, preset: str, maps: int) -> None:
     inspect_attention(run_of(tmp_path / "run", preset), SENTENCE, tmp_path / "page.html", "a b", device="cpu")
@@ -120,6 +122,25 @@ def test_one_stack_looks_at_both_sides_and_from_the_target_at_the_source() -> No
     assert (cross.rows, cross.columns) == (written, source)
     assert own.rows == own.columns == (*source, "<s>", "d", "e")
     np.testing.assert_array_equal(cross.weights, own.weights[4:, :4])
+
+
+@pytest.mark.parametrize("reverse_source", [False, True])
+def test_a_recurrent_layer_looks_at_what_it_has_read(reverse_source: bool) -> None:
+    """Rows and columns are in the order of the text, in whatever order the text is read."""
+    tokenizers = letters()
+    config = shrunk("intra_attention")
+    config = replace(config, tie="none", encoder=replace(config.encoder, reverse_source=reverse_source))
+    model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
+    groups = attention_groups(Translator(model, tokenizers), SENTENCE, "d e", Choice())
+    encoder, decoder = (next(group.maps[0] for group in groups if group.title.startswith(side)) for side in SIDES)
+    assert (encoder.rows, encoder.columns) == (("a", "b", "c", "</s>"), ("(beginning)", "a", "b", "c"))
+    assert (decoder.rows, decoder.columns) == (("<s>", "d", "e"), ("(beginning)", "<s>", "d"))
+    seen = np.tril(np.ones((4, 4), bool))
+    if reverse_source:  # c first, which sees the beginning alone; a sees b and c
+        seen = np.array([[1, 0, 1, 1], [1, 0, 0, 1], [1, 0, 0, 0], [1, 1, 1, 1]], bool)
+    np.testing.assert_array_equal(encoder.weights > 0, seen)
+    np.testing.assert_array_equal(decoder.weights > 0, np.tril(np.ones((3, 3), bool)))
+    np.testing.assert_allclose(encoder.weights.sum(1), 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +200,8 @@ def test_words_take_the_mean_of_their_rows_and_the_sum_of_their_columns() -> Non
     weights = np.array([[0.1, 0.2, 0.7], [0.3, 0.5, 0.2], [1.0, 0.0, 0.0]], np.float32)
     np.testing.assert_allclose(by_word(weights, words, words), [[0.55, 0.45], [1.0, 0.0]], rtol=1e-6)
     assert (words + END).pieces == ((0, 1), (2,), (3,))
+    assert words.without_last_piece() == Words(("ab",), ((0, 1),))
+    assert words.without_last_piece().without_last_piece() == Words(("ab",), ((0,),))
 
 
 def test_on_the_command_line(run: Path, tmp_path: Path, mt: Call) -> None:  # noqa: F811

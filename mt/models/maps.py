@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.data.batching import Batch
 from mt.models.decomposable import DecomposableLayer
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.nn.attention import MultiHeadAttention
+from mt.nn.intra_attention import PastAttention
 from mt.nn.self_attention import SelfAttention
 from mt.nn.source_attention import SourceAttention
 
@@ -25,6 +27,8 @@ class AttentionMap:
     module: str
     weights: Tensor
     """(B, H, T, S) float32, T and S the lengths of source or target; of a language model both are source and target."""
+    delayed: bool = False
+    """Columns are the state with which a sequence begins, and then what was read at each step but the last."""
 
 
 def _of_other_sequence(module: MultiHeadAttention, inputs: tuple[Any, ...], _: Any) -> Tensor:
@@ -41,6 +45,10 @@ def _of_source(module: SourceAttention, inputs: tuple[Any, ...], output: Any) ->
     return weights.unsqueeze(1)  # (B, T, S) -> (B, 1, T, S)
 
 
+def _of_past(module: PastAttention, inputs: tuple[Any, ...], output: Tensor) -> Tensor:  # noqa: ARG001
+    return output[:, None, None]  # (N, t) -> (N, 1, 1, t)
+
+
 def _of_words(module: DecomposableLayer, inputs: tuple[Any, ...], _: Any) -> Tensor:
     return module.weights(*inputs).unsqueeze(1)  # (B, S, S) -> (B, 1, S, S)
 
@@ -50,6 +58,7 @@ LOOKS: dict[type[nn.Module], Any] = {
     MultiHeadAttention: _of_other_sequence,
     SelfAttention: _of_itself,
     SourceAttention: _of_source,
+    PastAttention: _of_past,
     DecomposableLayer: _of_words,
 }
 
@@ -58,7 +67,14 @@ def attention_maps(model: EncoderDecoder, batch: Batch) -> list[AttentionMap]:
     """The weights of all attention in the encoder and in the decoder, in the order of the modules."""
     with torch.inference_mode(), _watched(model) as looked:
         model.hidden(batch)
-    return [AttentionMap(name, torch.cat(steps, 2)) for name, steps in looked.items() if steps]
+    past = {name for name, module in model.named_modules() if isinstance(module, PastAttention)}
+    return [AttentionMap(name, _joined(steps), name in past) for name, steps in looked.items() if steps]
+
+
+def _joined(steps: list[Tensor]) -> Tensor:
+    """Steps (B, H, T, S) one after the other, with nothing looked at beyond what a step could look at."""
+    longest = max(step.size(3) for step in steps)
+    return torch.cat([F.pad(step, (0, longest - step.size(3))) for step in steps], 2)
 
 
 @contextmanager

@@ -24,7 +24,8 @@ def test_each_attention_has_a_map_of_weights(config: ModelConfig) -> None:
     source, target = batch.src.size(1), batch.tgt_in.size(1)
     both = source + target
     assert lengths <= {(source, source), (target, target), (target, source), (both, both)}
-    assert bool(maps) == (attends(config) or config.encoder.type == "transformer")
+    of_itself = {"transformer", "intra_attention"} & {config.encoder.type, config.decoder.type}
+    assert bool(maps) == (attends(config) or bool(of_itself))
     assert torch.equal(model(batch), before)
     assert not any(module._forward_hooks for module in model.modules())
 

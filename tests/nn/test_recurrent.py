@@ -114,14 +114,14 @@ def test_intra_attention_is_its_formula() -> None:
     layer, x = IntraAttentionLayer(WIDTH, D).double(), torch.randn(1, 4, WIDTH, dtype=torch.float64)
     hiddens, cells = [torch.randn(D, dtype=torch.float64)], [torch.randn(D, dtype=torch.float64)]
     found, _ = layer(x, layer.begin((hiddens[0][None], cells[0][None])))
-    mean = hiddens[0]
+    past, mean = layer.self_attention, hiddens[0]
     for position in range(4):
-        fixed = layer.input.weight @ x[0, position] + layer.mean.weight @ mean
-        scores = [float(layer.score @ (layer.key.weight @ hidden + fixed).tanh()) for hidden in hiddens]
+        fixed = past.input.weight @ x[0, position] + past.mean.weight @ mean
+        scores = [float(past.score @ (past.key.weight @ hidden + fixed).tanh()) for hidden in hiddens]
         masses = torch.tensor(scores, dtype=torch.float64).exp()
         shares = (masses / masses.sum()).tolist()
         mean = torch.stack([share * hidden for share, hidden in zip(shares, hiddens, strict=True)]).sum(0)
-        cell = torch.stack([share * past for share, past in zip(shares, cells, strict=True)]).sum(0)
+        cell = torch.stack([share * old for share, old in zip(shares, cells, strict=True)]).sum(0)
         hidden, cell = torch.lstm_cell(x[0, position][None], (mean[None], cell[None]), *layer.lstm.rnn.parameters())
         hiddens.append(hidden[0])
         cells.append(cell[0])
