@@ -40,7 +40,7 @@ def train(
     if dry_run:
         from cli.dry_run import show
 
-        show(loaded)
+        show(loaded, "train")
         return 0
     from mt.train import train as train_model
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def lstm_gates(inputs: Tensor, recurrent: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -45,6 +46,7 @@ class _LSTMGates(torch.autograd.Function):
         return o * shown, after
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad_hidden: Tensor, grad_after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gates, cell, shown = ctx.saved_tensors
         i, f, g, o = gates.chunk(4, 1)
@@ -72,6 +74,7 @@ class _GRUGates(torch.autograd.Function):
         return torch.lerp(new, hidden, update)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         gates, past, new, hidden = ctx.saved_tensors
         reset, update = gates.chunk(2, 1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from mt.nn.linear import Linear, laid_out, linear, multiply, padded, product_dtype
 
@@ -70,6 +71,7 @@ class _Anchor(torch.autograd.Function):
         return weight.new_empty(0)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, _: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
         if not ctx.uses:
             return None, None, None
@@ -90,6 +92,7 @@ class _Step(torch.autograd.Function):
         return multiply(rows, weight.weight, weight.bias)[:count].view(*x.shape[:-1], -1)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (rows,), weight, count = ctx.saved_tensors, ctx.weight, ctx.shape[:-1].numel()
         grad = laid_out(grad, rows.dtype, len(rows))

@@ -182,6 +182,15 @@ def test_a_dry_run_prints_the_effective_recipe(mt: Call, tmp_path: Path, command
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("command", ["train", "run"])
+def test_a_dry_run_refuses_what_the_command_would(mt: Call, tmp_path: Path, command: str) -> None:
+    recipe = write_task(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    called = mt(command, recipe, "--dry-run", "-o", f"model_dir={tmp_path / 'file'}")
+    assert (called.code, called.out) == (2, "")
+    assert called.err.endswith("it is a file, but must be a folder or absent.\n")
+
+
 def test_the_effective_recipe_is_saved_with_the_run(tiny_run: Path) -> None:
     """Fault 116."""
     assert load_run_recipe(tiny_run) == load_recipe(tiny_run.parent / "recipe.yaml")
