@@ -147,7 +147,7 @@ def test_from_text_to_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str
     main([*common, "--only", "luong-global", "--rounds", "0"])
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "| luong-global | " in page
-    assert "20 shared pieces (word), batches of 100 tokens, at most 2 updates or 25m of training" in page
+    assert "20 shared pieces (word), batches of 100 tokens, schedule linear, beam 5, seed 1" in page
     assert "| **not tested** | not trained: seq2seq-lstm |" in page
     assert not (tmp_path / "runs" / FILE).exists()
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from benchmarks.side_by_side.claims import CLAIMS, Found
 from benchmarks.side_by_side.models import MODELS
 from benchmarks.side_by_side.results import Result, length_classes
+from benchmarks.side_by_side.speed import Speeds
 from mt.errors import plural
 from mt.recipe import Recipe
 from mt.text.files import write_text
 
 HEAD = "# Architectures side by side"
-COLUMNS = ("parameters", "updates", "epochs", "minutes", "training, tokens/s", "decoding, sentences/s")
+COLUMNS = ("parameters", "updates", "epochs", "training, tokens/s", "minutes at that", "decoding, sentences/s")
 CAUTION = (
     "Of quality a verdict asks for p < 0.05 in a paired bootstrap over the test's sentences, which knows nothing of "
     "what another seed of the training would give; of speed, that all rounds agree."
@@ -39,8 +40,8 @@ def _head(found: Found, command: str, day: date) -> str:
         f"{HEAD}\n",
         f"Written on {day} by\n\n    {command}\n",
         f"which trains on `{recipe.data.train[0].src.name}` and its translation with {_budget(recipe)}. Models differ "
-        "in their `model` block and, where the recipes say so, in the learning rate. Everything below is computed from "
-        "the run folders.",
+        "in their `model` block, where the recipes say so in the learning rate, and in the number of updates, chosen "
+        "so that all take about the same time. Everything below is computed from the run folders.",
     ]
     if found.speeds is not None:
         count = max(map(len, found.speeds.turns.values()))
@@ -59,15 +60,13 @@ def _different(results: Sequence[Result]) -> Iterator[Result]:
 
 
 def _budget(recipe: Recipe) -> str:
-    """All that must be the same for a fair comparison."""
+    """What must be the same for a fair comparison; of the time the recipes take care."""
     train, pieces = recipe.train, recipe.tokenizer
-    ends = {"updates": train.max_steps, "epochs": train.max_epochs}
-    limits = [f"{value:,} {unit}" for unit, value in ends.items() if value is not None]
-    limits += [f"{train.max_time} of training"] if train.max_time is not None else []
     shared = "shared " if pieces.shared else ""
+    limit = f"at most {train.max_time} of training, " if train.max_time is not None else ""
     return (
-        f"{pieces.vocab_size:,} {shared}pieces ({pieces.type}), batches of {train.batch_tokens} tokens, at most "
-        f"{' or '.join(limits)}, schedule {train.schedule.name}, beam {recipe.decode.beam_size}, seed {recipe.seed}"
+        f"{pieces.vocab_size:,} {shared}pieces ({pieces.type}), batches of {train.batch_tokens} tokens, {limit}"
+        f"schedule {train.schedule.name}, beam {recipe.decode.beam_size}, seed {recipe.seed}"
     )
 
 
@@ -77,16 +76,25 @@ def _table(found: Found) -> str:
         "| --- " + "| ---: " * (2 + len(COLUMNS)) + "|",
     ]
     for name, result in found.results.items():
-        last, speeds = result.trained, found.speeds
-        timed = speeds is not None and name in speeds.turns
-        pace = (f"{speeds.median(name, what):,.0f}" if timed and speeds else "" for what in ("train", "decode"))
         scores = (f"{result.scores[metric].value:.2f}" for metric in ("bleu", "chrf"))
-        counts = f"{result.parameters:,}", f"{last['update']:,}", f"{last['epoch']:.1f}", f"{last['seconds'] / 60:.1f}"
-        rows.append(f"| {' | '.join([name, *scores, *counts, *pace])} |")
+        last = result.trained
+        counts = f"{result.parameters:,}", f"{last['update']:,}", f"{last['epoch']:.1f}"
+        rows.append(f"| {' | '.join([name, *scores, *counts, *_pace(found.speeds, name, last['tokens'])])} |")
     first = next(iter(found.results.values()))
     test = next(iter(first.recipe.data.test))
     signatures = "\n".join(f"    {score.signature}" for score in first.scores.values())
     return "\n".join([f"## Results on {test}\n", *rows, "", f"{signatures}"])
+
+
+def _pace(speeds: Speeds | None, name: str, tokens: int) -> Iterator[str]:
+    """How fast a model trains, how long that takes for `tokens`, and how fast it translates."""
+    if speeds is None or name not in speeds.turns:
+        yield from ("", "", "")
+        return
+    train = speeds.median(name, "train")
+    yield f"{train:,.0f}"
+    yield f"{tokens / train / 60:.1f}"
+    yield f"{speeds.median(name, 'decode'):,.0f}"
 
 
 def _claims(found: Found) -> str:
