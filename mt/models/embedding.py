@@ -21,16 +21,24 @@ def token_table(config: ModelConfig, vocab: int, pad: int) -> nn.Embedding:
 
 
 class Embedding(nn.Module):
-    """A token's vector, with dropout: what recurrences read, which have an order of their own."""
+    """A token's vector times sqrt(D), with dropout: what recurrences read, which have an order of their own.
+
+    So what is read has numbers of variance 1 at first, and learns fast, while one table may serve the output layer too.
+    """
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.tokens = tokens
         self.dropout = config.dropout
+        self.scale = math.sqrt(config.dim)
 
     def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002 (the sign of PositionedEmbedding)
         """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
-        return dropout(self.tokens(tokens), self.dropout, self.training)
+        return dropout(self._read(tokens), self.dropout, self.training)
+
+    def _read(self, tokens: Tensor) -> Tensor:
+        x: Tensor = self.tokens(tokens)
+        return x * self.scale
 
 
 class ScaledEmbedding(Embedding):
@@ -38,8 +46,7 @@ class ScaledEmbedding(Embedding):
 
     def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002
         """`tokens` (B, T) int64 -> (B, T, D)."""
-        x: Tensor = self.tokens(tokens)
-        return x * math.sqrt(x.size(-1))
+        return self._read(tokens)
 
 
 class PositionedEmbedding(Embedding):
@@ -48,7 +55,6 @@ class PositionedEmbedding(Embedding):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__(config, tokens)
         self.positions = positions(config)
-        self.scale = math.sqrt(config.dim)
 
     def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:
         """`tokens` (B, T) int64, the first of them at position `offset` -> (B, T, D)."""
@@ -56,5 +62,5 @@ class PositionedEmbedding(Embedding):
 
     def at(self, tokens: Tensor, places: Places) -> Tensor:
         """`tokens` (B, T) int64 at `places` -> (B, T, D)."""
-        x = self.positions.embed(self.tokens(tokens) * self.scale, places)
+        x = self.positions.embed(self._read(tokens), places)
         return dropout(x, self.dropout, self.training)

@@ -188,7 +188,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "norm_position": "pre",
         "dropout": 0.1,
     },
-    # Chen et al. 2018, "The Best of Both Worlds", section 5; Google Translate (Caswell and Liang 2020).
+    # Chen et al. 2018, "The Best of Both Worlds", section 5; Google Translate (Caswell and Liang 2020). The output
+    # layer sees what was attended to (section 4.1), here by a maxout; without that path attention is learnt late.
     "hybrid": {
         "encoder": {"type": "transformer", "layers": 6},
         "decoder": {
@@ -197,6 +198,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "context": "bottom",
             "attention": "additive",
             "initial": "summary",
+            "maxout": True,
         },
         "dim": 512,
         "ffn_dim": 2048,

@@ -1,7 +1,11 @@
-"""How all weights of a model begin, where not each part says it for itself."""
+"""How all weights of a model begin, where not each part says it for itself.
+
+`scale` is that of the papers, which read embeddings as they are: here they are read times sqrt(D), and begin smaller.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from torch import nn
@@ -14,6 +18,7 @@ def uniform(model: nn.Module, scale: float) -> None:
     """Every number within +-`scale`: 0.08 (Sutskever et al. 2014), 0.1 (Luong et al. 2015), 0.04 (Wu et al. 2016)."""
     for parameter in model.parameters():
         nn.init.uniform_(parameter, -scale, scale)
+    _shrink_embeddings(model)
 
 
 def normal(model: nn.Module, scale: float) -> None:
@@ -35,6 +40,13 @@ def normal(model: nn.Module, scale: float) -> None:
         if isinstance(module, Additive):
             nn.init.normal_(module.query.weight, std=scale / 10)
             nn.init.normal_(module.key.weight, std=scale / 10)
+    _shrink_embeddings(model)
+
+
+def _shrink_embeddings(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            module.weight.data.div_(math.sqrt(module.embedding_dim))
 
 
 INITS: dict[str, Callable[[nn.Module, float], None]] = {

@@ -52,3 +52,11 @@ def test_normal_is_that_of_bahdanau() -> None:
     for gate in recurrence.chunk(3):
         torch.testing.assert_close(gate @ gate.T, torch.eye(40), rtol=0, atol=1e-5)
     assert not any(bias.any() for bias in (*biases, linear.bias, score.score))
+
+
+@pytest.mark.parametrize(("name", "deviation"), [("uniform", 0.1 / 3**0.5), ("normal", 0.1)])
+def test_embeddings_begin_as_in_the_papers_once_they_are_read(name: str, deviation: float) -> None:
+    """Models read them times sqrt(D)."""
+    table = nn.Embedding(200, 64)
+    INITS[name](table, 0.1)
+    assert float(table.weight.detach().std()) * 8 == pytest.approx(deviation, rel=0.05)
