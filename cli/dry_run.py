@@ -7,15 +7,15 @@ import click
 from mt.recipe import Recipe
 
 
-def show(recipe: Recipe, stage: str) -> None:
+def show(recipe: Recipe, stage: str, promises: bool = False) -> None:
     """Print the effective recipe as YAML, and what training it would take; `stage` is the command.
 
-    Raises as the command itself would before it begins.
+    Raises, after both are printed, what `check_recipe` does.
     """
     from mt.checks import check_recipe
     from mt.estimate import estimate
     from mt.recipe import effective
 
-    check_recipe(recipe, stage)
     click.echo(effective(recipe), nl=False)
     click.echo(str(estimate(recipe)), err=True)
+    check_recipe(recipe, stage, promises)

@@ -41,7 +41,8 @@ check_expect = click.option(
 dry_run = click.option(
     "--dry-run",
     is_flag=True,
-    help="Train nothing: print the effective recipe, parameters, memory estimate and steps an epoch.",
+    help="Train nothing: print the effective recipe, parameters, memory estimate and steps an epoch; then check the "
+    "recipe.",
 )
 
 

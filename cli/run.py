@@ -52,7 +52,7 @@ def run(
     if dry_run:
         from cli.dry_run import show
 
-        show(loaded, "run")
+        show(loaded, "run", check_expect)
         return 0
     from mt.pipeline import run as run_pipeline
     from mt.pipeline import take_part

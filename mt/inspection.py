@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -144,12 +144,13 @@ class _Layer:
     """The attention of one layer between words."""
 
     kind: str
-    number: int
     legend: str
     rows: Words
     columns: Words
     weights: NDArray[np.float32]
     """(H, pieces of the rows, pieces of the columns)."""
+    number: int = 0
+    """Of those of its kind, from 1."""
 
     def group(self, head: int | None) -> Group:
         """Its maps: of one head, or of all after their mean."""
@@ -172,7 +173,7 @@ def attention_groups(translator: Translator, sentence: str, text: str, choice: C
     if not source:
         raise DataError("The sentence is blank: there is nothing to attend to.")
     sides = words_of(src, source, choice.pieces) + END, words_of(tgt, target, choice.pieces)
-    layers = list(_layers(translator, source, target, *sides))
+    layers = list(_numbered(_layers(translator, source, target, *sides)))
     if not layers:
         raise ConfigError("This model has no attention: all that it knows of the source is in its state.")
     chosen = [
@@ -198,20 +199,19 @@ def _layers(translator: Translator, source: list[int], target: list[int], src: W
     step, word = "row: the word that is written", "column: the word that is looked at"
     for item in found:
         weights: NDArray[np.float32] = item.weights[0].cpu().numpy()
-        number = _number(item.module)
         if item.delayed:
             yield _past(model, item.module, src if item.module.startswith("encoder.") else read, weights)
         elif item.module.startswith("encoder."):
-            yield _Layer("encoder", number, f"row: the word that looks; {word}", src, src, weights)
+            yield _Layer("encoder", f"row: the word that looks; {word}", src, src, weights)
         elif _is_one_stack(model):
             both = src + read
-            yield _Layer("decoder", number, f"row: the word that looks; {word}", both, both, weights)
+            yield _Layer("decoder", f"row: the word that looks; {word}", both, both, weights)
             split = len(source) + 1
-            yield _Layer("cross", number, f"{step}; {word}", written, src, weights[:, split:, :split])
+            yield _Layer("cross", f"{step}; {word}", written, src, weights[:, split:, :split])
         elif item.module.endswith("self_attention"):
-            yield _Layer("decoder", number, f"{step}; {word}", written, read, weights)
+            yield _Layer("decoder", f"{step}; {word}", written, read, weights)
         else:
-            yield _Layer("cross", number, f"{step}; {word}", written, src, weights)
+            yield _Layer("cross", f"{step}; {word}", written, src, weights)
 
 
 def _past(model: EncoderDecoder, module: str, words: Words, weights: NDArray[np.float32]) -> _Layer:
@@ -221,18 +221,20 @@ def _past(model: EncoderDecoder, module: str, words: Words, weights: NDArray[np.
         last = weights.shape[1] - 1
         weights = weights[:, [*reversed(range(last)), last]][:, :, [0, *reversed(range(1, last + 1))]]
     columns = BEFORE + words.without_last_piece()
-    legend = "row: the word that is read; column: the word before whose state is looked at"
-    return _Layer(kind, _number(module), legend, words, columns, weights)
+    legend = "row: the word that is read; column: the state after this word"
+    return _Layer(kind, legend, words, columns, weights)
 
 
 def _is_one_stack(model: EncoderDecoder) -> bool:
     return model.config.decoder.type == "language_model"
 
 
-def _number(module: str) -> int:
-    """`decoder.layers.2.self_attention` -> 3; what stands in no stack is its own first layer."""
-    found = re.search(r"\.(\d+)(\.|$)", module)
-    return int(found[1]) + 1 if found else 1
+def _numbered(layers: Iterable[_Layer]) -> Iterator[_Layer]:
+    """They come from the bottom to the top, whatever the modules are called."""
+    count = Counter[str]()
+    for layer in layers:
+        count[layer.kind] += 1
+        yield replace(layer, number=count[layer.kind])
 
 
 def _listed(layers: Sequence[_Layer]) -> str:

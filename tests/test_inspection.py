@@ -143,6 +143,17 @@ def test_a_recurrent_layer_looks_at_what_it_has_read(reverse_source: bool) -> No
     np.testing.assert_allclose(encoder.weights.sum(1), 1, rtol=1e-5)
 
 
+def test_layers_are_counted_whatever_the_modules_are_called() -> None:
+    """Of attention from the bottom layer that one is a module, and those above it are a stack."""
+    tokenizers = letters()
+    config = shrunk("intra_attention")
+    decoder = replace(config.decoder, context="bottom", layers=3, initial="summary")
+    config = replace(config, tie="none", decoder=decoder)
+    model = config.build(len(tokenizers.src), len(tokenizers.tgt), tokenizers.tgt.pad)
+    groups = attention_groups(Translator(model, tokenizers), SENTENCE, "d e", Choice("decoder"))
+    assert [group.title for group in groups] == [f"Decoder to itself, layer {layer}" for layer in (1, 2, 3)]
+
+
 @pytest.mark.parametrize(
     ("choice", "maps"),
     [

@@ -15,7 +15,7 @@ from mt.recipe import Recipe
 from mt.text.files import write_text
 
 HEAD = "# Architectures side by side"
-COLUMNS = ("parameters", "updates", "epochs", "training, tokens/s", "minutes at that", "decoding, sentences/s")
+COLUMNS = ("parameters", "updates", "epochs", "training, tokens/s", "training, minutes", "decoding, sentences/s")
 CAUTION = (
     "Of quality a verdict asks for p < 0.05 in a paired bootstrap over the test's sentences, which knows nothing of "
     "what another seed of the training would give; of speed, that all rounds agree."
@@ -40,8 +40,8 @@ def _head(found: Found, command: str, day: date) -> str:
         f"{HEAD}\n",
         f"Written on {day} by\n\n    {command}\n",
         f"which trains on `{recipe.data.train[0].src.name}` and its translation with {_budget(recipe)}. Models differ "
-        "in their `model` block, where the recipes say so in the learning rate, and in the number of updates, chosen "
-        "so that all take about the same time. Everything below is computed from the run folders.",
+        "in their `model` block, where the recipes say so in the learning rate, and in the number of updates, which "
+        "the recipes choose so that all take about the same time. Everything below is computed from the run folders.",
     ]
     if found.speeds is not None:
         count = max(map(len, found.speeds.turns.values()))

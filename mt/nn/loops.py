@@ -1,7 +1,9 @@
 """Linear layers in a loop over time, where each step must wait for the one before and so is a small product.
 
-Within `loop()` a weight is laid out once however many steps use it, and its gradient is one product for all steps. On
-a CPU that halves the time of the steps; elsewhere, and without gradients, nothing differs from `mt.nn.linear`.
+Within `loop()` a weight is laid out once however many steps use it, and its gradient is one product for all steps. In
+the backward pass each step gives its gradient to what it read, and files both; the weight's own turn comes after them,
+because all steps depend on an empty tensor that was made of it (`_Anchor`). On a CPU that takes half the time;
+elsewhere, and without gradients, nothing differs from `mt.nn.linear`. There is no second derivative.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class StepLinear(Linear):
 
 @contextmanager
 def loop() -> Iterator[None]:
-    """A loop over time: what `step_linear` does in it ends in one gradient of each weight."""
+    """A loop over time: `step_linear` makes one gradient of each weight, which must not change meanwhile."""
     token = _weights.set({})
     try:
         yield
@@ -41,9 +43,10 @@ def step_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     weights = _weights.get()
     if weights is None or not x.is_cpu or not torch.is_grad_enabled():
         return linear(x, weight, bias)
-    if id(weight) not in weights:
-        weights[id(weight)] = _Weight(weight, bias, product_dtype(x))
-    out: Tensor = _Step.apply(x, weights[id(weight)].anchor, weights[id(weight)])  # type: ignore[no-untyped-call]
+    key = id(weight), id(bias), product_dtype(x)
+    if key not in weights:
+        weights[key] = _Weight(weight, bias, product_dtype(x))
+    out: Tensor = _Step.apply(x, weights[key].anchor, weights[key])  # type: ignore[no-untyped-call]
     return out
 
 
@@ -53,30 +56,48 @@ class _Weight:
     def __init__(self, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> None:
         self.weight = weight.detach().to(dtype).contiguous()
         self.bias = None if bias is None else bias.detach().to(dtype)
-        self.uses: list[tuple[Tensor, Tensor]] = []  # (x, gradient of the product), of the same rows
-        self.owner = weight  # keeps the key of `_weights` from being given to another
-        self.anchor: Tensor = _Anchor.apply(weight, bias, self)  # type: ignore[no-untyped-call]
+        self.uses = _Uses()
+        self.owners = weight, bias  # so that nobody else is given their ids while the loop lasts
+        self.anchor: Tensor = _Anchor.apply(weight, bias, self.uses)  # type: ignore[no-untyped-call]
 
 
-_weights: ContextVar[dict[int, _Weight] | None] = ContextVar("_weights", default=None)
+_weights: ContextVar[dict[tuple[int, int, torch.dtype], _Weight] | None] = ContextVar("_weights", default=None)
+
+
+class _Uses:
+    """What the steps of one backward pass filed: what each read, and the gradient of what it gave, of the same rows."""
+
+    def __init__(self) -> None:
+        self._pass, self._filed = -1, list[tuple[Tensor, Tensor]]()
+
+    def file(self, x: Tensor, grad: Tensor) -> None:
+        """Keep both until `take`. What an earlier pass left that was broken off is forgotten."""
+        current = torch._C._current_graph_task_id()
+        if current != self._pass:
+            self._pass, self._filed = current, []
+        self._filed.append((x.detach(), grad.detach()))  # without the graph, which leads here
+
+    def take(self) -> list[tuple[Tensor, Tensor]]:
+        """What this pass filed."""
+        filed = self._filed if self._pass == torch._C._current_graph_task_id() else []
+        self._filed = []
+        return filed
 
 
 class _Anchor(torch.autograd.Function):
-    """What all steps depend on: its turn in the backward pass comes after the last of them."""
-
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, uses: _Weight) -> Tensor:
-        ctx.uses, ctx.dtypes = uses.uses, (weight.dtype, None if bias is None else bias.dtype)
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, uses: _Uses) -> Tensor:
+        ctx.uses, ctx.dtypes = uses, (weight.dtype, None if bias is None else bias.dtype)
         ctx.set_materialize_grads(False)
         return weight.new_empty(0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, _: Tensor | None) -> tuple[Tensor | None, Tensor | None, None]:
-        if not ctx.uses:
+        filed = ctx.uses.take()
+        if not filed:
             return None, None, None
-        x, grad = (_under_each_other(parts) for parts in zip(*ctx.uses, strict=True))
-        ctx.uses.clear()
+        x, grad = (_under_each_other(parts) for parts in zip(*filed, strict=True))
         weight_dtype, bias_dtype = ctx.dtypes
         of_bias = None if bias_dtype is None else grad.sum(0, dtype=bias_dtype)
         return multiply(grad.t(), x.t()).to(weight_dtype), of_bias, None
@@ -89,14 +110,17 @@ class _Step(torch.autograd.Function):
         rows = laid_out(x, weight.weight.dtype, padded(count))
         ctx.save_for_backward(rows)
         ctx.weight, ctx.shape, ctx.dtype = weight, x.shape, x.dtype
-        return multiply(rows, weight.weight, weight.bias)[:count].view(*x.shape[:-1], -1)
+        return multiply(rows, weight.weight, weight.bias)[:count].view(*x.shape[:-1], len(weight.weight))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
         (rows,), weight, count = ctx.saved_tensors, ctx.weight, ctx.shape[:-1].numel()
         grad = laid_out(grad, rows.dtype, len(rows))
-        weight.uses.append((rows, grad))
+        if ctx.needs_input_grad[1]:
+            weight.uses.file(rows, grad)
+        if not ctx.needs_input_grad[0]:
+            return None, None, None
         return multiply(grad, weight.weight.t())[:count].view(ctx.shape).to(ctx.dtype), None, None
 
 

@@ -183,12 +183,20 @@ def test_a_dry_run_prints_the_effective_recipe(mt: Call, tmp_path: Path, command
 
 
 @pytest.mark.parametrize("command", ["train", "run"])
-def test_a_dry_run_refuses_what_the_command_would(mt: Call, tmp_path: Path, command: str) -> None:
+def test_a_dry_run_says_what_the_command_would_refuse(mt: Call, tmp_path: Path, command: str) -> None:
     recipe = write_task(tmp_path)
     (tmp_path / "file").write_bytes(b"")
     called = mt(command, recipe, "--dry-run", "-o", f"model_dir={tmp_path / 'file'}")
-    assert (called.code, called.out) == (2, "")
+    assert called.code == 2
+    assert yaml.safe_load(called.out)["name"]
+    assert called.err.startswith("Parameters: ")
     assert called.err.endswith("it is a file, but must be a folder or absent.\n")
+
+
+def test_a_dry_run_of_run_knows_what_is_to_be_expected(mt: Call, tmp_path: Path) -> None:
+    called = mt("run", write_task(tmp_path), "--dry-run", "--check-expect")
+    assert called.code == 2
+    assert "promises no score" in called.err
 
 
 def test_the_effective_recipe_is_saved_with_the_run(tiny_run: Path) -> None:

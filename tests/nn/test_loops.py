@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -98,3 +100,66 @@ def test_backward_twice_gives_the_same() -> None:
     out = unrolled(layer, x, loop()).sum()
     first, second = (torch.autograd.grad(out, tuple(layer.parameters()), retain_graph=True) for _ in range(2))
     torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+class Fails(torch.autograd.Function):
+    """Lets values through, and runs out of memory in the backward pass while it is told to."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, switch: set[str]) -> Tensor:
+        ctx.switch = switch
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        if ctx.switch:
+            raise MemoryError
+        return grad, None
+
+
+class Switch(set[str]):
+    """A set that can be looked for after it is gone."""
+
+
+def broken_off(layer: StepLinear, x: Tensor, switch: Switch) -> Tensor:
+    """A loop whose backward pass has met the failure in its first step, and so has filed the later ones."""
+    with loop():
+        first = Fails.apply(layer(x[:, 0]), switch)  # type: ignore[no-untyped-call]
+        out = layer(layer(first).tanh()).sum()
+    switch.add("on")
+    with pytest.raises(MemoryError):
+        torch.autograd.grad(out, layer.weight, retain_graph=True)
+    switch.clear()
+    return torch.as_tensor(out)
+
+
+def test_a_pass_that_was_broken_off_leaves_nothing_in_the_next() -> None:
+    """As where memory ran out; or where only the gradient of what was read was asked for."""
+    layer, x = given()
+    expected = torch.autograd.grad(layer(layer(layer(x[:, 0])).tanh()).sum(), layer.weight)
+    out = broken_off(layer, x, Switch())
+    torch.autograd.grad(out, x, retain_graph=True)
+    torch.testing.assert_close(torch.autograd.grad(out, layer.weight), expected)
+
+
+def test_nothing_keeps_the_graph_of_a_pass_that_was_broken_off() -> None:
+    layer, x = given()
+    switch = Switch()
+    broken_off(layer, x, switch)
+    node = weakref.ref(switch)  # which only the graph has after this
+    del switch
+    assert node() is None
+
+
+def test_one_weight_may_have_two_biases() -> None:
+    layer, x = given()
+    other = StepLinear(D, D)
+    other.weight = layer.weight
+    with loop():
+        torch.testing.assert_close(layer(x) - other(x), (layer.bias - other.bias).expand_as(x))
+
+
+def test_no_rows() -> None:
+    layer, _ = given()
+    with loop():
+        assert layer(torch.zeros(0, D)).shape == (0, D)
