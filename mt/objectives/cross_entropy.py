@@ -14,12 +14,13 @@ from mt.nn.linear import laid_out, multiply, product_dtype
 from mt.seq2seq import Seq2Seq, StateT
 from mt.training.config import TrainConfig
 
-CHUNK = 256
+CHUNK = 512
 """Rows of logits at a time on a CPU."""
 BLOCK = 64
-"""Their number is a multiple of this, because a CPU's products keep something for each number of rows they meet."""
+"""Their number is a multiple of this, because a CPU's products keep something for each number of rows they meet; and so
+many at a time become gradients, because they are float32 on the way, and that fits into its cache."""
 _TRACE = 1e-30
-"""A probability whose logarithm float32 still gives whole: of targets at least as likely, it spares two passes."""
+"""A probability whose logarithm float32 still gives whole: of targets at least as likely, it spares passes over all."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,11 @@ class _FusedCrossEntropy(torch.autograd.Function):
             nll, mass = hidden.new_zeros(2, dtype=torch.float32)
             for start in range(0, len(targets), chunk_size(hidden.device, len(weight))):
                 chunk = slice(start, start + chunk_size(hidden.device, len(weight)))
-                log_mass, chosen, probabilities = _softmax(rows[chunk], low, targets[chunk])
+                grad, log_mass, chosen = _gradient(rows[chunk], low, targets[chunk], share)
                 nll += (log_mass - chosen).sum()
                 mass += log_mass.sum()
                 if gradients is not None:
-                    gradients.add(rows, chunk, low, _minus_targets(probabilities, targets[chunk], share))
+                    gradients.add(rows, chunk, low, grad)
             mean = weight.mean(0, dtype=torch.float32)
             total = (1 - smoothing) * nll + smoothing * (mass - hidden.sum(0, dtype=torch.float32) @ mean)
             if gradients is not None:
@@ -137,10 +138,9 @@ class _Gradients:
         return cls(torch.empty_like(rows), rows.new_zeros(weight.shape[::-1], dtype=torch.float32))
 
     def add(self, rows: Tensor, chunk: slice, weight: Tensor, grad: Tensor) -> None:
-        """Add those of a chunk from its logits' `grad` (m, V) float32."""
-        low = laid_out(grad, rows.dtype, len(rows[chunk]))
-        self.hidden[chunk] = multiply(low, weight.t())
-        self.weight.add_(multiply(rows[chunk].t(), low.t()))
+        """Add those of a chunk from its logits' `grad` (m', V)."""
+        self.hidden[chunk] = multiply(grad, weight.t())
+        self.weight.add_(multiply(rows[chunk].t(), grad.t()))
 
     def smoothed(self, hidden: Tensor, mean: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         """(M, D) and (V, D) float32, with the smoothing's share: -e / V for every logit of `hidden` (M, D)."""
@@ -160,20 +160,40 @@ def _with_rest(
     return of_hidden, of_weight
 
 
-def _softmax(rows: Tensor, weight: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Log of the normaliser (m,), the targets' logits (m,) and probabilities (m, V), float32, of m targets."""
-    logits = multiply(rows, weight)[: len(targets)].float()
-    probabilities = logits.softmax(-1)
-    chosen, likelihood = (x.gather(1, targets.unsqueeze(1)).squeeze(1) for x in (logits, probabilities))
-    if logits.is_cpu and bool((likelihood > _TRACE).all()):
-        return chosen - likelihood.log(), chosen, probabilities
-    # The greatest probability is at least 1 / V, so its logarithm is exact however small the others are.
-    return logits.amax(-1) - probabilities.amax(-1).log(), chosen, probabilities
+def _gradient(rows: Tensor, weight: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:
+    """That of the logits (m', V) of `rows` (m', D) with `targets` (m,): p - `share` one-hot, and 0 in rows without one.
+
+    Also the log of the normaliser and the targets' logits, (m,) float32.
+    """
+    logits = multiply(rows, weight)
+    chosen = _picked(logits[: len(targets)], targets).float()
+    log_mass = None if logits.is_cpu else _log_mass(logits, targets)
+    size = BLOCK if logits.is_cpu else len(logits)
+    blocks = zip(torch.split(logits, size), torch.split(targets, size), strict=True)
+    likelihood = torch.cat([_become_gradient(block, own, share) for block, own in blocks])
+    if log_mass is None:
+        spared = bool((likelihood > _TRACE).all())
+        log_mass = chosen - likelihood.log() if spared else _log_mass(multiply(rows, weight), targets)
+    return logits, log_mass, chosen
 
 
-def _minus_targets(probabilities: Tensor, targets: Tensor, share: float) -> Tensor:
-    """p - `share` one-hot, written over `probabilities` (m, V)."""
-    return probabilities.scatter_add_(1, targets.unsqueeze(1), probabilities.new_full((len(targets), 1), -share))
+def _log_mass(logits: Tensor, targets: Tensor) -> Tensor:
+    return logits[: len(targets)].float().logsumexp(-1)
+
+
+def _become_gradient(logits: Tensor, targets: Tensor, share: float) -> Tensor:
+    """Write that of `_gradient` over `logits` (m', V); the targets' probabilities (m,)."""
+    probabilities = logits[: len(targets)].float().softmax(-1)
+    likelihood = _picked(probabilities, targets)
+    probabilities.scatter_(1, targets.unsqueeze(1), (likelihood - share).unsqueeze(1))
+    logits[: len(targets)] = probabilities
+    logits[len(targets) :] = 0
+    return likelihood
+
+
+def _picked(x: Tensor, targets: Tensor) -> Tensor:
+    """Of `x` (m, V) the entries of `targets` (m,): (m,)."""
+    return x.gather(1, targets.unsqueeze(1)).squeeze(1)
 
 
 def chunk_size(device: torch.device, vocab: int) -> int:
