@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
+from mt.nn.small_products import laid_out, length_for, multiply, operand_dtype
 
 WIDE = 16
 """Numbers that torch's vector units hold: over fewer, its softmax takes ten times as long."""
@@ -63,8 +64,8 @@ def _attend_plainly(
 class _Attention(torch.autograd.Function):
     """On a CPU at a sentence's lengths the plain products are several times faster than torch's fused kernel.
 
-    And float32 beats bfloat16: the matrices are too small for its units, and oneDNN would build a kernel for each size.
-    Operands are laid out once as products read them and results as linear layers do, which autograd would not.
+    Operands are laid out once as products read them, which autograd would not: on views of (B, T, H x K) they are up to
+    six times slower. What that adds to their lengths is masked, and cut off results.
     """
 
     @staticmethod
@@ -72,53 +73,65 @@ class _Attention(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, p: float, bias: Tensor | None
     ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            ctx.dtype, ctx.bias_shape = query.dtype, None if bias is None else bias.shape
-            query, key, value = _floats(query), _floats(key), _floats(value)
-            weights = attention_weights(query, key, mask, bias)
-            if mask is not None:
-                weights = _zero_empty_rows(weights, mask)
-            kept = dropout(weights, p, training=True)
+            ctx.bias_shape, ctx.lengths = None if bias is None else bias.shape, (query.size(2), key.size(2))
+            result = ctx.dtype = query.dtype
+            dtype = operand_dtype(query, key)
+            query, key, value = (laid_out(x, dtype) for x in (query, key, value))
+            allowed = _lengthened(mask, ctx.lengths, dtype)
+            weights = _weights(query, key, allowed, bias)
+            if mask is not None and allowed is not None and not bool(mask.any(-1).all()):
+                weights = weights * allowed.any(-1, keepdim=True)
+            kept = dropout(weights, p, training=True).to(dtype)
             ctx.save_for_backward(query, key, value, weights, kept)
-            return _as_rows((_by_group(kept, key.size(1)) @ value).view(query.shape), ctx.dtype)
+            out = multiply(_by_group(kept, key.size(1)), value).view(query.shape)
+            return _as_rows(out[:, :, : ctx.lengths[0]], result)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, kept = ctx.saved_tensors
-        groups, grad = key.size(1), _floats(grad)
+        groups, grad, (queries, keys) = key.size(1), laid_out(grad, kept.dtype), ctx.lengths
         # Softmax's gradient is w (m d - the sum of w m d), with dropout's mask m and d = grad V^T; w m are `kept`.
-        scores = (_by_group(grad, groups) @ value.transpose(-2, -1)).view(kept.shape).mul_(kept)
+        scores = multiply(_by_group(grad, groups), value.transpose(-2, -1)).view(kept.shape).float().mul_(kept)
         scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
-        grad_bias = None if ctx.bias_shape is None else scores.sum_to_size(ctx.bias_shape)
-        grad_value = _by_group(kept, groups).transpose(-2, -1) @ _by_group(grad, groups)
-        scores = _by_group(scores * query.size(-1) ** -0.5, groups)
-        grad_query, grad_key = (scores @ key).view(query.shape), scores.transpose(-2, -1) @ _by_group(query, groups)
-        return *(_as_rows(x, ctx.dtype) for x in (grad_query, grad_key, grad_value)), None, None, grad_bias
+        grad_bias = None if ctx.bias_shape is None else scores[:, :, :queries, :keys].sum_to_size(ctx.bias_shape)
+        grad_value = multiply(_by_group(kept, groups).transpose(-2, -1), _by_group(grad, groups))
+        scores = _by_group((scores * query.size(-1) ** -0.5).to(kept.dtype), groups)
+        grad_query = multiply(scores, key).view(query.shape)
+        grad_key = multiply(scores.transpose(-2, -1), _by_group(query, groups))
+        grads = grad_query[:, :, :queries], grad_key[:, :, :keys], grad_value[:, :, :keys]
+        return *(_as_rows(x, ctx.dtype) for x in grads), None, None, grad_bias
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """(B, H, T, S) float32: the softmax of scores."""
-    scores = _by_group(_floats(query), key.size(1)) @ _floats(key).transpose(-2, -1)
-    scores = scores.view(*query.shape[:3], -1).mul_(1 / math.sqrt(query.size(-1)))
+    return _weights(laid_out(query, torch.float32), laid_out(key, torch.float32), mask, bias)
+
+
+def _weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Of operands as they are laid out, with `mask` lengthened, but not `bias`."""
+    scores = multiply(_by_group(query, key.size(1)), key.transpose(-2, -1))
+    scores = scores.view(*query.shape[:3], -1).float().mul_(1 / math.sqrt(query.size(-1)))
     if bias is not None:
-        scores = scores + bias
+        scores[..., : bias.size(-2), : bias.size(-1)] += bias
     if mask is not None:
         scores += mask_bias(mask)
     return _softmax(scores)
 
 
-def _floats(x: Tensor) -> Tensor:
-    """Laid out as batched products read it: they are up to six times slower on a view of (B, T, H x K)."""
-    return _laid_out(x, torch.float32)
+def _lengthened(mask: Tensor | None, lengths: tuple[int, int], dtype: torch.dtype) -> Tensor | None:
+    """`mask` (..., T or 1, S), or None, for operands laid out in `dtype`: nobody attends to what those have more."""
+    queries, keys = lengths
+    more_queries, more_keys = length_for(queries, dtype) - queries, length_for(keys, dtype) - keys
+    if more_queries == more_keys == 0:
+        return mask
+    if mask is None:
+        mask = torch.ones(1, keys, dtype=torch.bool)
+    return F.pad(mask, (0, more_keys, 0, more_queries if mask.size(-2) > 1 else 0))
 
 
 def _as_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
     """`x` (B, H, T, K) in `dtype`, laid out as (B, T, H, K), which linear layers read as (B, T, H x K)."""
-    return _laid_out(x.transpose(1, 2), dtype).transpose(1, 2)
-
-
-def _laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`x` in `dtype`, copied at most once: `to` lays out what it converts, and leaves alone what is of that type."""
-    return x.to(dtype, memory_format=torch.contiguous_format).contiguous()
+    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format).contiguous().transpose(1, 2)
 
 
 def _softmax(scores: Tensor) -> Tensor:
@@ -139,11 +152,6 @@ def mask_bias(mask: Tensor) -> Tensor:
     """What is added to scores: 0 where `mask` is True, else the least finite float, so that no row can become NaN."""
     least = torch.finfo(torch.float32).min
     return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least)
-
-
-def _zero_empty_rows(weights: Tensor, mask: Tensor) -> Tensor:
-    rows = mask.any(dim=-1, keepdim=True)
-    return weights if bool(rows.all()) else weights * rows
 
 
 @dataclass(frozen=True)
