@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.nn.dropout import dropout
-from mt.nn.linear import Linear
+from mt.nn.linear import Linear, into_heads, of_heads
 from mt.nn.small_products import laid_out, length_for, multiply, operand_dtype
 
 WIDE = 16
@@ -74,8 +74,7 @@ class _Attention(torch.autograd.Function):
     ) -> Tensor:
         with torch.autocast("cpu", enabled=False):
             ctx.bias_shape, ctx.lengths = None if bias is None else bias.shape, (query.size(2), key.size(2))
-            result = ctx.dtype = query.dtype
-            dtype = operand_dtype(query, key)
+            result, dtype = query.dtype, operand_dtype(query, key)
             query, key, value = (laid_out(x, dtype) for x in (query, key, value))
             allowed = _lengthened(mask, ctx.lengths, dtype)
             weights = _weights(query, key, allowed, bias)
@@ -84,7 +83,7 @@ class _Attention(torch.autograd.Function):
             kept = dropout(weights, p, training=True).to(dtype)
             ctx.save_for_backward(query, key, value, weights, kept)
             out = multiply(_by_group(kept, key.size(1)), value).view(query.shape)
-            return _as_rows(out[:, :, : ctx.lengths[0]], result)
+            return out[:, :, : ctx.lengths[0]].to(result)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -98,8 +97,7 @@ class _Attention(torch.autograd.Function):
         scores = _by_group((scores * query.size(-1) ** -0.5).to(kept.dtype), groups)
         grad_query = multiply(scores, key).view(query.shape)
         grad_key = multiply(scores.transpose(-2, -1), _by_group(query, groups))
-        grads = grad_query[:, :, :queries], grad_key[:, :, :keys], grad_value[:, :, :keys]
-        return *(_as_rows(x, ctx.dtype) for x in grads), None, None, grad_bias
+        return grad_query[:, :, :queries], grad_key[:, :, :keys], grad_value[:, :, :keys], None, None, grad_bias
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -127,11 +125,6 @@ def _lengthened(mask: Tensor | None, lengths: tuple[int, int], dtype: torch.dtyp
     if mask is None:
         mask = torch.ones(1, keys, dtype=torch.bool)
     return F.pad(mask, (0, more_keys, 0, more_queries if mask.size(-2) > 1 else 0))
-
-
-def _as_rows(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`x` (B, H, T, K) in `dtype`, laid out as (B, T, H, K), which linear layers read as (B, T, H x K)."""
-    return x.transpose(1, 2).to(dtype, memory_format=torch.contiguous_format).contiguous().transpose(1, 2)
 
 
 def _softmax(scores: Tensor) -> Tensor:
@@ -181,10 +174,11 @@ class Projections(nn.Module):
     ) -> None:
         super().__init__()
         self.heads = heads
+        self.kv_heads = kv_heads or heads
         self.head_dim = dim // heads
         self.dropout = dropout
         self.query = Linear(dim, dim, bias=bias)
-        self.key_value = Linear(dim, 2 * self.head_dim * (kv_heads or heads), bias=bias)
+        self.key_value = Linear(dim, 2 * self.head_dim * self.kv_heads, bias=bias)
         self.out = Linear(dim, dim, bias=bias)
         self.reset_parameters()
 
@@ -203,18 +197,26 @@ class Projections(nn.Module):
             if linear.bias is not None:
                 nn.init.zeros_(linear.bias)
 
+    def queries(self, x: Tensor) -> Tensor:
+        """Of `x` (B, T, D): (B, H, T, K)."""
+        (query,) = into_heads(x, self.query.weight, self.query.bias, self.heads)
+        return query
+
     def keys_values(self, x: Tensor) -> KeysValues:
         """Project `x` (B, S, D) once, for any number of queries."""
-        key, value = self.key_value(x).chunk(2, dim=-1)
-        return KeysValues(self._split(key), self._split(value))
+        return KeysValues(*into_heads(x, self.key_value.weight, self.key_value.bias, self.kv_heads, self.kv_heads))
 
-    def _split(self, x: Tensor) -> Tensor:
-        batch, length, dim = x.size()
-        return x.view(batch, length, dim // self.head_dim, self.head_dim).transpose(1, 2)  # (B, T, D) -> (B, H, T, K)
+    def everything(self, x: Tensor) -> tuple[Tensor, KeysValues]:
+        """The queries, and the keys and values, of `x` (B, T, D), in one product."""
+        layers = self.query, self.key_value
+        weight = torch.cat([layer.weight for layer in layers])
+        bias = None if self.query.bias is None else torch.cat([layer.bias for layer in layers])
+        query, key, value = into_heads(x, weight, bias, self.heads, self.kv_heads, self.kv_heads)
+        return query, KeysValues(key, value)
 
-    def _merge(self, x: Tensor) -> Tensor:
-        out: Tensor = self.out(x.transpose(1, 2).flatten(2))  # (B, H, T, K) -> (B, T, D)
-        return out
+    def merge(self, x: Tensor) -> Tensor:
+        """What heads found, (B, H, T, K) -> (B, T, D)."""
+        return of_heads(x, self.out.weight, self.out.bias)
 
 
 class MultiHeadAttention(Projections):
@@ -222,10 +224,10 @@ class MultiHeadAttention(Projections):
 
     def forward(self, x: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """Attend from `x` (B, T, D) to `memory`; (B, T, D)."""
-        query = self._split(self.query(x))
-        return self._merge(attend(query, memory.key, memory.value, mask, self.dropout, self.training))
+        query = self.queries(x)
+        return self.merge(attend(query, memory.key, memory.value, mask, self.dropout, self.training))
 
     def weights(self, x: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
         """The weights (B, H, T, S) float32 with which `forward` attends in eval mode; 0 where `mask` is False."""
-        weights = attention_weights(self._split(self.query(x)), memory.key, mask, None)
+        weights = attention_weights(self.queries(x), memory.key, mask, None)
         return weights if mask is None else weights * mask

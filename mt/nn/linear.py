@@ -10,9 +10,11 @@ Two things cost a CPU much time or memory, and both are mended where the rows of
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -32,10 +34,35 @@ class Linear(nn.Linear):
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (..., K), weight (N, K), bias (N,) -> (..., N), in the type that autocast asks for."""
-    if not x.is_cpu or (product_dtype(x) == torch.float32 and x.numel() < _FEW * x.size(-1)):
+    if _is_torchs(x, weight):
         return F.linear(x, weight, bias)
-    out: Tensor = _Linear.apply(x, weight, bias, product_dtype(x))  # type: ignore[no-untyped-call]
-    return out
+    (out,) = _Linear.apply(x, x.shape[:-1], weight, bias, product_dtype(x), ((len(weight),),))  # type: ignore[no-untyped-call]
+    return cast("Tensor", out)
+
+
+def into_heads(x: Tensor, weight: Tensor, bias: Tensor | None, *heads: int) -> tuple[Tensor, ...]:
+    """x (B, T, D), weight (N, D), bias (N,) -> (B, H, T, K) for each H of `heads`, whose sum times K is N."""
+    width = len(weight) // sum(heads)
+    if _is_torchs(x, weight):
+        out = torch.split(F.linear(x, weight, bias).view(*x.shape[:-1], -1, width), list(heads), -2)
+    else:
+        parts = tuple((count, width) for count in heads)
+        out = _Linear.apply(x, x.shape[:-1], weight, bias, product_dtype(x), parts)  # type: ignore[no-untyped-call]
+    return tuple(part.transpose(1, 2) for part in out)
+
+
+def of_heads(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (B, H, T, K), weight (N, H x K), bias (N,) -> (B, T, N)."""
+    x = x.transpose(1, 2)
+    if _is_torchs(x, weight):
+        return F.linear(x.flatten(2), weight, bias)
+    (out,) = _Linear.apply(x, x.shape[:2], weight, bias, product_dtype(x), ((len(weight),),))  # type: ignore[no-untyped-call]
+    return cast("Tensor", out)
+
+
+def _is_torchs(x: Tensor, weight: Tensor) -> bool:
+    """Whether torch's own product is the best of `x` with `weight` (N, K)."""
+    return not x.is_cpu or (product_dtype(x) == torch.float32 and x.numel() < _FEW * weight.size(1))
 
 
 def product_dtype(x: Tensor) -> torch.dtype:
@@ -64,20 +91,35 @@ def padded(count: int, sizes: int = 32) -> int:
 
 
 class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, dtype: torch.dtype) -> Tensor:
-        rows, low = laid_out(x, dtype, padded(x.shape[:-1].numel())), weight.to(dtype)
-        ctx.save_for_backward(rows if rows.dtype != x.dtype else x, low)
-        ctx.shape, ctx.with_bias = x.shape, bias is not None
-        return _cut(multiply(rows, low, None if bias is None else bias.to(dtype)), x.shape)
+    """x (*`lead`, ...), whose last sizes make up K -> (*`lead`, *part) for each of `parts`, which make up N.
+
+    So what heads read and write, and their gradients, are copied once, to where products read them.
+    """
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        lead: torch.Size,
+        weight: Tensor,
+        bias: Tensor | None,
+        dtype: torch.dtype,
+        parts: tuple[tuple[int, ...], ...],
+    ) -> tuple[Tensor, ...]:
+        rows, low = _beside((x,), lead, dtype), weight.to(dtype)
+        ctx.save_for_backward(rows if rows.dtype != x.dtype or x.dim() > len(lead) + 1 else x, low)
+        ctx.lead, ctx.shape, ctx.with_bias = lead, x.shape, bias is not None
+        out = multiply(rows, low, None if bias is None else bias.to(dtype))[: lead.numel()]
+        columns = torch.split(out, [math.prod(part) for part in parts], 1)
+        return tuple(own.view(*lead, *part) for own, part in zip(columns, parts, strict=True))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, low = ctx.saved_tensors
-        rows = laid_out(grad, low.dtype, padded(grad.shape[:-1].numel()))
-        grad_x = _cut(multiply(rows, low.t()), ctx.shape) if ctx.needs_input_grad[0] else None
-        grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[1] else None
-        return grad_x, grad_weight, rows.sum(0).float() if ctx.with_bias else None, None
+        rows = _beside(grads, ctx.lead, low.dtype)
+        grad_x = multiply(rows, low.t())[: ctx.lead.numel()].view(ctx.shape) if ctx.needs_input_grad[0] else None
+        grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[2] else None
+        return grad_x, None, grad_weight, rows.sum(0).float() if ctx.with_bias else None, None, None
 
 
 class _Rows(torch.autograd.Function):
@@ -93,11 +135,18 @@ class _Rows(torch.autograd.Function):
 
 def laid_out(x: Tensor, dtype: torch.dtype, total: int) -> Tensor:
     """(..., K) -> (`total`, K) in `dtype`, zeros in the rows that are added; `x` itself where it is so already."""
-    count = x.shape[:-1].numel()
-    if total == count:
-        return x.reshape(count, x.size(-1)).to(dtype).contiguous()
-    rows = x.new_empty(total, x.size(-1), dtype=dtype)
-    rows[:count].view(x.shape).copy_(x)
+    return _beside((x,), x.shape[:-1], dtype, total)
+
+
+def _beside(parts: Sequence[Tensor], lead: torch.Size, dtype: torch.dtype, total: int | None = None) -> Tensor:
+    """`parts`, each (*`lead`, ...), side by side as (`total`, K) in `dtype`, as `laid_out` does with one."""
+    count, widths = lead.numel(), [math.prod(part.shape[len(lead) :]) for part in parts]
+    total = padded(count) if total is None else total
+    if total == count and len(parts) == 1:
+        return parts[0].reshape(count, *widths).to(dtype).contiguous()
+    rows = parts[0].new_empty(total, sum(widths), dtype=dtype)
+    for part, columns in zip(parts, torch.split(rows[:count], widths, 1), strict=True):
+        columns.view(part.shape).copy_(part)
     rows[count:].zero_()
     return rows
 

@@ -28,36 +28,36 @@ class SelfAttention(Projections):
 
     def forward(self, x: Tensor, places: Places, mask: Tensor) -> tuple[Tensor, KeysValues]:
         """Of `x` (B, T, D) at `places`, by `mask`: the output (B, T, D), and what later positions attend to."""
-        memory = self._placed(x, places)
-        return self._attend(x, places, memory, places, mask), memory
+        query, memory = self.everything(x)
+        memory = self._placed(memory, places)
+        return self._attend(query, places, memory, places, mask), memory
 
     def step(
         self, x: Tensor, past: KeysValues | None, places: Places, keys: Places, mask: Tensor | None = None
     ) -> tuple[Tensor, KeysValues]:
         """One position `x` (N, 1, D) at `places` after `past`; `keys` are the places of both, and `mask` theirs."""
-        now = self._placed(x, places)
+        now = self._placed(self.keys_values(x), places)
         memory = now if past is None else past.append(now)
-        return self._attend(x, places, memory, keys, mask), memory
+        return self._attend(self.queries(x), places, memory, keys, mask), memory
 
     def looked(self, x: Tensor, memory: KeysValues, places: Places, keys: Places, mask: Tensor | None) -> Tensor:
         """The weights (N, H, T, S) float32 with which `x` (N, T, D) at `places` attends to `memory` at `keys`."""
-        query, mask, bias = self._asked(x, places, keys, mask)
+        query, mask, bias = self._asked(self.queries(x), places, keys, mask)
         weights = attention_weights(query, memory.key, mask, bias)
         return weights if mask is None else weights * mask
 
-    def _placed(self, x: Tensor, places: Places) -> KeysValues:
-        memory = self.keys_values(x)
+    def _placed(self, memory: KeysValues, places: Places) -> KeysValues:
         return KeysValues(self.positions.rotate(memory.key, places), memory.value)
 
-    def _attend(self, x: Tensor, places: Places, memory: KeysValues, keys: Places, mask: Tensor | None) -> Tensor:
-        query, mask, bias = self._asked(x, places, keys, mask)
-        return self._merge(attend(query, memory.key, memory.value, mask, self.dropout, self.training, bias))
+    def _attend(self, query: Tensor, places: Places, memory: KeysValues, keys: Places, mask: Tensor | None) -> Tensor:
+        query, mask, bias = self._asked(query, places, keys, mask)
+        return self.merge(attend(query, memory.key, memory.value, mask, self.dropout, self.training, bias))
 
     def _asked(
-        self, x: Tensor, places: Places, keys: Places, mask: Tensor | None
+        self, query: Tensor, places: Places, keys: Places, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Queries (B, H, T, K) of `x` (B, T, D), the mask with the window in it, and the bias of scores."""
-        query = self.positions.rotate(self._split(self.query(x)), places)
+        """`query` (B, H, T, K) at `places`, the mask with the window in it, and the bias of scores."""
+        query = self.positions.rotate(query, places)
         if self.window is not None:
             near = window_mask(places, keys, self.window)
             mask = near if mask is None else mask & near

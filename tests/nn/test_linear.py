@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.nn import linear as module
-from mt.nn.linear import Linear, linear, padded, rows_of, shaped
+from mt.nn.linear import Linear, into_heads, linear, of_heads, padded, rows_of, shaped
 
 # Few rows, whole blocks of rows, and some over them.
 every_shape = pytest.mark.parametrize("shape", [(3,), (1, 1), (16, 20), (5, 7), (33, 10), (7, 9, 11)])
@@ -74,9 +74,32 @@ def test_layers_in_a_row_on_rows_laid_out_once(shape: tuple[int, ...], low: bool
         assert float((ours - theirs).norm() / theirs.norm()) < (0.02 if low else 1e-5)
 
 
-def test_no_rows() -> None:
+@pytest.mark.parametrize("low", [True, False])
+@pytest.mark.parametrize("length", [1, 20, 300])
+@pytest.mark.usefixtures("kernel")
+def test_heads_are_columns(length: int, low: bool) -> None:
+    """Those that a layer writes, of several kinds, and that another reads."""
+    torch.manual_seed(0)
+    first, second = Linear(12, 10), Linear(6, 5)
+    x = torch.randn(2, length, 12, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        query, key = into_heads(x, first.weight, first.bias, 3, 2)
+        found = torch.cat((of_heads(query, second.weight, second.bias), key.mean(1)), 2)
+        columns = first(x)
+        heads = columns[..., 6:].view(2, length, 2, 2)
+        expected = torch.cat((second(columns[..., :6]), heads.mean(2)), 2)
+    assert (query.shape, key.shape) == ((2, 3, length, 2), (2, 2, length, 2))
+    torch.testing.assert_close(found, expected)
+    given: list[Tensor | None] = [x, *first.parameters(), *second.parameters()]
+    for ours, theirs in zip(gradients(found, given), gradients(expected, given), strict=True):
+        assert float((ours - theirs).norm() / theirs.norm()) < (0.02 if low else 1e-5)
+
+
+@pytest.mark.parametrize("low", [True, False])
+def test_no_rows(low: bool) -> None:
     given = tensors((0, 4), bias=True)
-    out = linear(*given)  # type: ignore[arg-type]
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        out = linear(*given)  # type: ignore[arg-type]
     assert out.shape == (0, 4, 10)
     assert not gradients(out, given)[1].any()
 
