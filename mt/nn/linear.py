@@ -108,7 +108,7 @@ class _Linear(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         rows, low = _beside((x,), lead, dtype), weight.to(dtype)
         ctx.save_for_backward(rows if rows.dtype != x.dtype or x.dim() > len(lead) + 1 else x, low)
-        ctx.lead, ctx.shape, ctx.with_bias = lead, x.shape, bias is not None
+        ctx.lead, ctx.shape, ctx.bias_dtype = lead, x.shape, None if bias is None else bias.dtype
         out = multiply(rows, low, None if bias is None else bias.to(dtype))[: lead.numel()]
         columns = torch.split(out, [math.prod(part) for part in parts], 1)
         return tuple(own.view(*lead, *part) for own, part in zip(columns, parts, strict=True))
@@ -119,7 +119,7 @@ class _Linear(torch.autograd.Function):
         rows = _beside(grads, ctx.lead, low.dtype)
         grad_x = multiply(rows, low.t())[: ctx.lead.numel()].view(ctx.shape) if ctx.needs_input_grad[0] else None
         grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[2] else None
-        return grad_x, None, grad_weight, rows.sum(0).float() if ctx.with_bias else None, None, None
+        return grad_x, None, grad_weight, rows.sum(0).to(ctx.bias_dtype) if ctx.bias_dtype else None, None, None
 
 
 class _Rows(torch.autograd.Function):
@@ -159,7 +159,7 @@ def _cut(rows: Tensor, shape: torch.Size) -> Tensor:
 def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
     """grad (M', N) and x (M or M', K) -> (N, K) float32."""
     if len(x) == len(grad):
-        return multiply(grad.t(), x.t()).float()
+        return multiply(grad.t(), x.t()).to(torch.promote_types(x.dtype, torch.float32))
     whole = len(x) // 64 * 64
     total = multiply(grad[:whole].t(), x[:whole].t())
     return total.addmm_(grad[whole : len(x)].t(), x[whole:])

@@ -131,3 +131,12 @@ def test_other_devices_have_their_own_kernels() -> None:
     """The meta device stands for all that are not a CPU."""
     x = torch.ones(3, 12, device="meta")
     assert shaped(Linear(12, 10, device="meta")(rows_of(x)), x).shape == (3, 10)
+
+
+def test_in_float64_gradients_are_of_float64() -> None:
+    torch.manual_seed(0)
+    layer = Linear(3, 4).double()
+    assert torch.autograd.gradcheck(layer, torch.randn(5, 3, dtype=torch.float64, requires_grad=True))
+    assert torch.autograd.gradcheck(
+        lambda weight, bias: linear(torch.ones(300, 3, dtype=torch.float64), weight, bias), tuple(layer.parameters())
+    )
