@@ -250,7 +250,7 @@ def load(
     # An ensemble is no EncoderDecoder, but has all that an engine asks of one.
     model = cast("EncoderDecoder", Ensemble(models)) if others else models[0]
     lengths, checksums = lengths_of(recipes[0], folders[0]), " ".join(file.sha256 for file in files)
-    return Translator(model, tokenizers, decode or recipes[0].decode, place, lengths, checksums)
+    return Translator(model.eval(), tokenizers, decode or recipes[0].decode, place, lengths, checksums)
 
 
 def lengths_of(recipe: Recipe, folder: Path) -> Lengths | None:
