@@ -127,20 +127,23 @@ class FastTransformer:
 
     def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
-        past, source, attention = state.past.with_room().grown(), state.source, state.attention
+        state = state.with_room()
+        past, source, attention = state.past.grown(), state.source, state.attention
         rows, count = self._rows(*past.mask.shape[:2]), tokens.size(0)
         mask = _of_heads(_padded(past.mask, WIDE - past.used, NEVER), self.heads)
         source_mask = _of_heads(source.mask, self.heads)
-        x = self._embed(_padded(tokens, rows.total - count, 0), state.position)
+        tokens = state.spread(tokens)
+        x = self._embed(_padded(tokens, rows.total - tokens.size(0), 0), state.position)
         for number, (layer, slots) in enumerate(zip(self.decoder, past.layers(mask.size(2)), strict=True)):
             x = layer.attend_to_past(x, rows, slots, mask)
             x, weights = layer.attend_to_source(x, rows, source.keys[number], source.values[number], source_mask)
             x = layer.feed_forward(x)
             if attention is not None and number == self.watched:
                 heads = weights.view(rows.sentences, rows.heads, rows.positions, -1)
-                attention = heads.mean(1).flatten(0, 1)[:, : source.length]
-        logits = self.output(self.decoder_norm(x))[:count]
-        return logits.log_softmax(-1, dtype=torch.float32), FastState(state.position + 1, past, source, attention)
+                attention = state.gathered(heads.mean(1).flatten(0, 1)[:, : source.length], count)
+        logits = self.output(self.decoder_norm(state.gathered(x, rounded(count))))[:count]
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
+        return log_probs, FastState(state.position + 1, past, source, attention, state.places)
 
     def _rows(self, sentences: int, positions: int) -> Rows:
         return Rows(sentences, positions, self.heads, rounded(sentences * positions))

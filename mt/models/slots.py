@@ -58,10 +58,18 @@ class Past:
         data = torch.zeros(layers, 2, sentences, heads, 2 * ROOM, width)
         return cls(Slots(data, 0), 0, torch.zeros(sentences, 1, 0))
 
-    def with_room(self) -> Past:
-        """The same past, with slots for one more position of each row that nobody else writes."""
-        if self.slots.filled == self.used and self.used + self.mask.size(1) <= self.slots.capacity:
-            return self
+    @property
+    def width(self) -> int:
+        """W."""
+        return self.mask.size(1)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether there are slots for one more position of each row that nobody else writes."""
+        return self.slots.filled == self.used and self.used + self.width <= self.slots.capacity
+
+    def copied(self) -> Past:
+        """The same past in slots of its own, with room."""
         return self._copied(torch.arange(len(self.mask)))
 
     def grown(self) -> Past:

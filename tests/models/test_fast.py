@@ -46,6 +46,7 @@ def test_a_search_sees_the_same_model(config: ModelConfig) -> None:
         [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3],
         *[[1, 0, 0, 3, 5, 4, 8, 8, 8, 9, 10, 11]] * (ROOM // 3),
         [0, 1, 2, 6, 7, 8, 9, 10, 11],
+        *[[1, 0, 0, 5, 4, 3, 6, 6, 8]] * (ROOM // 3),
         [0, 1, 4, 5, 6, 8],
         [1, 0, 2, 3],
         [3, 0, 1, 1, 2],
@@ -90,6 +91,25 @@ def test_a_state_can_be_gone_on_from_twice() -> None:
     fast.step(torch.tensor([9, 9, 9, 9]), other)
     again, _ = fast.step(torch.tensor([4, 5, 6, 7]), state)
     close(again, first, atol=0.0)
+
+
+@torch.inference_mode()
+def test_the_places_of_dropped_sentences_are_idle_until_many_are() -> None:
+    """Or until the past is copied anyway."""
+    model, fast = both(small())
+    batch = random_batch([(number % 5 + 1, 1) for number in range(8)])
+    plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
+    tokens, lying = torch.full((8,), BOS), []
+    for dropped in (3, 0, 4, 4, *[None] * 2 * ROOM):
+        expected, plain_state = model.step(tokens, plain_state)
+        found, state = fast.step(tokens, state)
+        close(found, expected)
+        rows = torch.tensor([row for row in range(len(tokens)) if row != dropped])
+        plain_state, state = plain_state.select(rows), state.select(rows)
+        tokens = (tokens[rows] + 5) % 17
+        lying.append(len(state.past.mask))
+    assert lying[:4] == [8, 8, 5, 5]
+    assert lying[-1] == 4
 
 
 @torch.inference_mode()
