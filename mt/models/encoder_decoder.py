@@ -105,7 +105,12 @@ class EncoderDecoder(nn.Module):
 
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
+        hidden, state = self.read(tokens, state)
+        return self.output(hidden).float().log_softmax(-1), state
+
+    def read(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Decoder states (N, D) before the output layer after reading `tokens` (N,), and the state after them."""
         x = self.tgt_embedding(tokens.unsqueeze(1), offset=state.position)
         step: Callable[..., tuple[Tensor, DecoderState]] = self.decoder.step  # the state is of its own kind
         hidden, state = step(x, state)
-        return self.output(hidden.squeeze(1)).float().log_softmax(-1), state
+        return hidden.squeeze(1), state

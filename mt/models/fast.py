@@ -46,13 +46,15 @@ def for_decoding(model: nn.Module, precision: str = "fp32") -> Decoding:
     Raises:
         ConfigError: it cannot be had in that precision.
     """
-    if can_be_fast(model):
-        return FastTransformer(cast(EncoderDecoder, model), precision)
+    if isinstance(model, EncoderDecoder) and can_be_fast(model):
+        return FastTransformer(model, precision)
     if precision != "fp32":
         raise ConfigError(
             f"decode.precision {precision} is for Transformers with attention as Vaswani et al. (2017) describe it, on "
             "a CPU; leave it at fp32."
         )
+    if isinstance(model, EncoderDecoder) and _on_cpu(model):
+        return FastOutput(model)
     return cast(Decoding, model)
 
 
@@ -60,14 +62,17 @@ def can_be_fast(model: nn.Module) -> bool:
     """Whether `FastTransformer` computes the function of `model`."""
     if type(model) is not EncoderDecoder:
         return False
-    weight, kinds = model.output.weight, (type(model.encoder), type(model.decoder))
-    if not weight.is_cpu or weight.dtype != torch.float32 or kinds != (TransformerEncoder, TransformerDecoder):
+    if not _on_cpu(model) or (type(model.encoder), type(model.decoder)) != (TransformerEncoder, TransformerDecoder):
         return False
     encoder: Any = model.encoder
     decoder: Any = model.decoder
     own = [*(layer.attention for layer in encoder.layers), *(layer.self_attention for layer in decoder.layers)]
     of_source = [layer.source_attention for layer in decoder.layers]
     return all(map(_reads_everything, own)) and all(map(_has_all_heads, [*own, *of_source]))
+
+
+def _on_cpu(model: EncoderDecoder) -> bool:
+    return model.output.weight.is_cpu and model.output.weight.dtype == torch.float32
 
 
 def _reads_everything(attention: Any) -> bool:
@@ -81,6 +86,22 @@ def _reads_everything(attention: Any) -> bool:
 def _has_all_heads(attention: Any) -> bool:
     """Whether each head of queries has its own keys and values."""
     return bool(attention.key_value.out_features == 2 * attention.query.out_features)
+
+
+class FastOutput:
+    """The `start` and `step` of any other trained model: as they are, but for the output layer, half of the work."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        """Pack the output layer of `model`, whose weights must not change while it is used."""
+        self.start, self._read = model.start, model.read
+        self._output = PACKINGS["fp32"](model.output.weight, model.output.bias)
+
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
+        hidden, state = self._read(tokens, state)
+        count = len(hidden)
+        logits = self._output(F.pad(hidden, (0, 0, 0, rounded(count) - count)))[:count]
+        return torch.log_softmax(logits, -1, out=logits), state
 
 
 class FastTransformer:

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from mt.nn.tanh import tanh_
+
 
 def lstm_gates(inputs: Tensor, recurrent: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """From W x + b and U h + b', both (N, 4D), gates in torch's order i f g o, and h and c: the new h and c (N, D).
@@ -37,10 +39,10 @@ class _LSTMGates(torch.autograd.Function):
         i, f, g, o = gates.chunk(4, 1)
         for gate in (gates[:, : 2 * cell.size(1)], o):
             gate.sigmoid_()
-        g.tanh_()
+        tanh_(g)
         cell = cell.to(gates.dtype)
         after = torch.addcmul(i * g, f, cell)
-        shown = after.tanh()
+        shown = tanh_(after.clone())
         ctx.save_for_backward(gates, cell, shown)
         ctx.dtype = inputs.dtype
         return o * shown, after
@@ -68,7 +70,7 @@ class _GRUGates(torch.autograd.Function):
         gates = _sum(inputs[:, : 2 * dim], recurrent[:, : 2 * dim]).sigmoid_()
         reset, update = gates.chunk(2, 1)
         past, hidden = recurrent[:, 2 * dim :].to(gates.dtype), hidden.to(gates.dtype)
-        new = torch.addcmul(inputs[:, 2 * dim :].to(gates.dtype), reset, past).tanh_()
+        new = tanh_(torch.addcmul(inputs[:, 2 * dim :].to(gates.dtype), reset, past))
         ctx.save_for_backward(gates, past, new, hidden)
         ctx.dtype = inputs.dtype
         return torch.lerp(new, hidden, update)

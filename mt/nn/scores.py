@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mt.nn.linear import Linear
 from mt.nn.loops import StepLinear
+from mt.nn.tanh import tanh
 
 
 class Dot(nn.Module):
@@ -67,7 +68,7 @@ class Additive(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Compare `query` (..., T, D) with `keys` (..., S, D): (..., T, S)."""
         summed = self.query(query).unsqueeze(-2) + keys.unsqueeze(-3)  # (..., T, S, D)
-        scores: Tensor = summed.tanh() @ self.score.to(summed.dtype)
+        scores: Tensor = tanh(summed) @ self.score.to(summed.dtype)
         return scores
 
 

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast import FastTransformer, can_be_fast, for_decoding
+from mt.models.fast import FastOutput, FastTransformer, can_be_fast, for_decoding
 from mt.models.fast_state import FastState
 from mt.models.slots import ROOM
 from tests.models.laws import BOS, CONFIGS, PAD, build, pairs, random_batch, small
 
+OTHERS = {name: config for name, config in CONFIGS.items() if not can_be_fast(build(config))}
 FAST = {name: config for name, config in CONFIGS.items() if can_be_fast(build(config))}
 every_fast = pytest.mark.parametrize("config", FAST.values(), ids=FAST.keys())
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
@@ -151,6 +152,21 @@ def test_less_precision_is_refused_where_it_cannot_be_had() -> None:
         "decode.precision int8 is for Transformers with attention as Vaswani et al. (2017) describe it, on a CPU; "
         "leave it at fp32."
     )
+
+
+@pytest.mark.parametrize("config", OTHERS.values(), ids=OTHERS.keys())
+@torch.inference_mode()
+def test_any_other_model_is_the_same_with_a_packed_output(config: ModelConfig) -> None:
+    model = build(config).eval()
+    fast = for_decoding(model)
+    assert isinstance(fast, FastOutput)
+    batch = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
+    plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
+    for tokens, rows in (([BOS] * 4, [0, 0, 0, 1, 2]), ([4, 5, 6, 7, 8], [3, 1])):
+        expected, plain_state = model.step(torch.tensor(tokens), plain_state)
+        found, state = fast.step(torch.tensor(tokens), state)
+        close(found, expected)
+        plain_state, state = plain_state.select(torch.tensor(rows)), state.select(torch.tensor(rows))
 
 
 def test_a_model_without_a_fast_form_is_searched_as_it_is() -> None:
