@@ -144,16 +144,19 @@ def _name_attention(found: dict[str, Tensor], name: str, attention: Any) -> None
         found[f"{name}.k_proj.{kind}"], found[f"{name}.v_proj.{kind}"] = getattr(attention.key_value, kind).chunk(2)
 
 
-def make_task(run: Path, src: Path, lines: int | None, cache: Path, beam_size: int) -> tuple[Path, Tokenizers]:
-    """Convert the run's model for all tools, and write the task."""
-    config = load_run_recipe(run).model
+def make_task(options: argparse.Namespace) -> tuple[Path, Tokenizers]:
+    """Convert the Transformer of `beside` for the other tools, and write the task, in which ours decodes with `run`."""
+    beside, cache = options.beside, options.cache
+    config = load_run_recipe(beside).model
     assert config.tie == "all", "the peers tie all embeddings"
-    translator = load(run, device="cpu")
-    tokenizers, text = translator.tokenizers, list(read_lines(src))[:lines]
+    translator = load(beside, device="cpu")
+    tokenizers, text = translator.tokenizers, list(read_lines(options.src))[: options.lines]
     sources = tokenizers.src.encode_batch(text)
-    limit = 2 * max(map(len, sources)) + 50
+    longest = max(map(len, sources))
+    limit = options.length or 2 * longest + 50
+    positions = max(longest, limit) + 2
     weights = cache / "huggingface.safetensors"
-    save_file(huggingface_weights(translator, config, limit + 1), weights)
+    save_file(huggingface_weights(translator, config, positions), weights)
     marks = {"bos": tokenizers.tgt.bos, "eos": tokenizers.tgt.eos, "pad": tokenizers.tgt.pad}
     settings = {
         "pre": config.norm_position == "pre",
@@ -162,21 +165,22 @@ def make_task(run: Path, src: Path, lines: int | None, cache: Path, beam_size: i
         "encoder_layers": config.encoder.layers,
         "decoder_layers": config.decoder.layers,
         "activation_function": config.activation,
-        "max_position_embeddings": limit + 1,
+        "max_position_embeddings": positions,
         "scale_embedding": True,
         "decoder_start_token_id": marks["bos"],
         "forced_eos_token_id": None,
         **{f"{side}_{key}": value for side in ("encoder", "decoder") for key, value in _widths(config).items()},
         **{f"{mark}_token_id": number for mark, number in marks.items()},
     }
-    folder = finish(exported(run))
+    folder = finish(exported(beside))
     task = Task(
         lines=text,
         sources=sources,
         pieces=tokenizers.tgt.pieces,
-        beam_size=beam_size,
+        beam_size=options.beam_size,
+        shortest=options.length or 0,
         limit=limit,
-        run=str(run.resolve()),
+        run=str(options.run.resolve()),
         exported=str(folder.resolve()),
         weights=str(weights.resolve()),
         config=settings,
@@ -235,7 +239,8 @@ def _best(workers: Sequence[Decoder]) -> dict[str, Decoder]:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("run", type=Path, help="run folder of a Transformer with all embeddings tied")
+    parser.add_argument("run", type=Path, help="run folder; without --beside of a Transformer with all embeddings tied")
+    parser.add_argument("--beside", type=Path, help="run folder of such a Transformer, with which the others decode")
     parser.add_argument("--src", type=Path, required=True, help="source text")
     parser.add_argument("--ref", type=Path, required=True, help="its reference translation")
     parser.add_argument("--cache", type=Path, required=True, help="folder for the peers' environments and the task")
@@ -244,8 +249,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2, help="that each tool may use")
     parser.add_argument("--beam-size", type=int, default=5)
+    parser.add_argument("--length", type=int, help="of all translations, for models that are hardly trained")
     parser.add_argument("--only", default="", help="only variants whose name holds one of these words, by commas")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.beside = options.beside or options.run
+    return options
 
 
 def main() -> None:
@@ -253,13 +261,17 @@ def main() -> None:
     options = parse()
     torch.set_num_threads(options.cores)
     options.cache.mkdir(parents=True, exist_ok=True)
-    task, tokenizers = make_task(options.run, options.src, options.lines, options.cache, options.beam_size)
+    task, tokenizers = make_task(options)
     references = list(read_lines(options.ref))[: options.lines]
+    count = len(references)
 
     def wanted(found: Sequence[Variant]) -> list[Variant]:
+        if options.run != options.beside:
+            found = [one for one in found if one.settings.get("precision", "fp32") == "fp32"]
         return [one for one in found if any(word in one.name for word in options.only.split(","))]
 
-    count = len(references)
+    for run in dict.fromkeys((options.run, options.beside)):
+        print(f"{run}: {sum(weight.numel() for weight in load(run, device='cpu').model.parameters()):,} parameters")
     print(f"{count} sentences, beam {options.beam_size}, batches free, {options.cores} cores")
     report(race(wanted(variants(options.cores)), f"batches {count}", options.rounds, options.cache, task),
            count, tokenizers, references)  # fmt: skip

@@ -21,7 +21,8 @@ def make(task: Task, settings: dict[str, Any]) -> Decode:
     ids = {piece: number for number, piece in enumerate(task.pieces)}
     options = {
         "beam_size": task.beam_size,
-        "max_decoding_length": task.limit,
+        "min_decoding_length": max(1, task.shortest),
+        "max_decoding_length": task.limit + 1,
         "max_input_length": 0,
         "suppress_sequences": [[task.pieces[one]] for one in (task.bos, task.pad)],
     }

@@ -31,7 +31,8 @@ def make(task: Task, settings: dict[str, Any]) -> Decode:
     model = build_model(task)
     options = {
         "num_beams": task.beam_size,
-        "max_new_tokens": task.limit,
+        "min_new_tokens": task.shortest,
+        "max_new_tokens": task.limit + 1,
         "early_stopping": True,
         "length_penalty": 1.0,
         "suppress_tokens": [task.bos, task.pad],

@@ -20,7 +20,8 @@ def make(task: Task, settings: dict[str, Any]) -> Decode:
     """Load the run."""
     torch.set_num_threads(settings["threads"])
     recipe = load_run_recipe(task.run).decode
-    config = replace(recipe, beam_size=task.beam_size, n_best=1, max_length=task.limit, precision=settings["precision"])
+    config = replace(recipe, beam_size=task.beam_size, n_best=1, precision=settings["precision"])
+    config = replace(config, min_length=task.shortest, max_length=task.limit)
     if settings["workers"] > 1:
         workers = Workers(Loading(Path(task.run), None, config), settings["workers"], settings["threads"])
         return lambda count, _: _translate(workers, task.lines[:count])

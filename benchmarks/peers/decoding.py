@@ -30,8 +30,10 @@ class Task:
     eos: int
     pad: int
     beam_size: int
+    shortest: int
+    """Fewest pieces of a translation."""
     limit: int
-    """Most pieces of a translation."""
+    """Most pieces of a translation; the end mark is one more."""
     run: str
     exported: str
     """The folder for CTranslate2."""
