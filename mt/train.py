@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -33,7 +33,7 @@ from mt.training.checkpoint import WEIGHTS, Checkpoints
 from mt.training.distributed import ALONE, Group
 from mt.training.ema import Ema
 from mt.training.events import Stopped
-from mt.training.final import DESCRIPTION, finished_training, write_final
+from mt.training.final import DESCRIPTION, TrainReport, finished_training, write_final
 from mt.training.initial import find_weights, initialise
 from mt.training.log import EventLog
 from mt.training.loop import Trainer
@@ -46,17 +46,7 @@ from mt.training.state import TrainingState
 from mt.training.stop import StopRequest
 from mt.training.watch import watched
 
-
-@dataclass(frozen=True)
-class TrainReport:
-    """How a training ended."""
-
-    state: TrainingState
-    reason: str
-    finished: bool
-    """False where it was asked to stop; the same command goes on."""
-    final: list[int]
-    """The updates whose checkpoints the final model is the mean of; empty while training is not finished."""
+__all__ = ["TrainReport", "train"]
 
 
 def train(

@@ -62,16 +62,18 @@ def _chosen(checkpoints: Checkpoints, config: AverageConfig) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A training that is over."""
+class TrainReport:
+    """How a training ended."""
 
     state: TrainingState
     reason: str
+    finished: bool
+    """False where it was asked to stop; the same command goes on."""
     final: list[int]
-    """The updates whose checkpoints the final model is the mean of."""
+    """The updates whose checkpoints the final model is the mean of; empty while training is not finished."""
 
 
-def finished_training(run: Path, config: TrainConfig, corpus: str, validates: bool) -> Finished | None:
+def finished_training(run: Path, config: TrainConfig, corpus: str, validates: bool) -> TrainReport | None:
     """The training in `run`, if nothing of it is left to be done; None too where something of it is damaged.
 
     Args:
@@ -91,7 +93,7 @@ def finished_training(run: Path, config: TrainConfig, corpus: str, validates: bo
     ]
     is_validated = not validates or state.scored == state.update
     if reason and is_whole and is_validated and state.data == corpus:
-        return Finished(state, reason, updates)
+        return TrainReport(state, reason, True, updates)
     return None
 
 
