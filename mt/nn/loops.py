@@ -43,10 +43,11 @@ def step_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     weights = _weights.get()
     if weights is None or not x.is_cpu or not torch.is_grad_enabled():
         return linear(x, weight, bias)
-    key = id(weight), id(bias), product_dtype(x)
-    if key not in weights:
-        weights[key] = _Weight(weight, bias, product_dtype(x))
-    out: Tensor = _Step.apply(x, weights[key].anchor, weights[key])  # type: ignore[no-untyped-call]
+    dtype = product_dtype(x)
+    shared = weights.get(key := (id(weight), id(bias), dtype))
+    if shared is None:
+        shared = weights[key] = _Weight(weight, bias, dtype)
+    out: Tensor = _Step.apply(x, shared.anchor, shared)  # type: ignore[no-untyped-call]
     return out
 
 
