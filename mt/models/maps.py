@@ -67,8 +67,11 @@ def attention_maps(model: EncoderDecoder, batch: Batch) -> list[AttentionMap]:
     """The weights of all attention in the encoder and in the decoder, in the order of the modules."""
     with torch.inference_mode(), _watched(model) as looked:
         model.hidden(batch)
-    past = {name for name, module in model.named_modules() if isinstance(module, PastAttention)}
-    return [AttentionMap(name, _joined(steps), name in past) for name, steps in looked.items() if steps]
+    return [
+        AttentionMap(name, _joined(steps), delayed=isinstance(model.get_submodule(name), PastAttention))
+        for name, steps in looked.items()
+        if steps
+    ]
 
 
 def _joined(steps: list[Tensor]) -> Tensor:
