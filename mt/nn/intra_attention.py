@@ -29,7 +29,7 @@ class PastAttention(nn.Module):
     def forward(self, x: Tensor, mean: Tensor, keys: Tensor) -> Tensor:
         """Of `x` (N, I), the last mean s (N, D) and W_h h of the past, `keys` (N, t, D): the weights (N, t)."""
         query = self.input(x) + self.mean(mean)
-        with whole_precision(x):
+        with _whole_precision(x):
             scores: Tensor = (keys + query.unsqueeze(1)).tanh().to(self.score.dtype) @ self.score
             return scores.softmax(dim=1)
 
@@ -69,7 +69,7 @@ class IntraAttentionLayer(Recurrence):
         """Read `x` (N, I) in `state`: the output (N, D), and the state after it."""
         _, _, mean, hiddens, cells, keys = state
         weights = self.self_attention(x, mean, keys).unsqueeze(1)  # (N, 1, t)
-        with whole_precision(x):
+        with _whole_precision(x):
             mean, cell = ((weights @ past).squeeze(1) for past in (hiddens, cells))
         hidden, (_, cell) = self.lstm.step(x, (mean, cell))
         now = (hidden, cell, self.self_attention.key(hidden))
@@ -77,6 +77,6 @@ class IntraAttentionLayer(Recurrence):
         return hidden, (hidden, cell, mean, *past)
 
 
-def whole_precision(x: Tensor) -> AbstractContextManager[Any]:
+def _whole_precision(x: Tensor) -> AbstractContextManager[Any]:
     """On a CPU the products over the past are in the type of the weights: their sizes differ from step to step."""
     return torch.autocast("cpu", enabled=False) if x.is_cpu else nullcontext()
