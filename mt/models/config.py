@@ -134,6 +134,9 @@ class ModelConfig:
     dropout: float = option(0.1, help="on embeddings and on the output of each part", ge=0, lt=1)
     attention_dropout: float = option(0.0, help="on attention weights", ge=0, lt=1)
     activation_dropout: float = option(0.0, help="inside the feed-forward layers", ge=0, lt=1)
+    word_dropout: float = option(
+        0.0, help="share of tokens of source and target whose embedding is read as 0 in training", ge=0, lt=1
+    )
     layer_drop: float = option(0.0, help="share of a Transformer's layers left out in training", ge=0, lt=1)
     tie: str = option(
         "all",

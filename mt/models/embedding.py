@@ -29,7 +29,7 @@ class Embedding(nn.Module):
     def __init__(self, config: ModelConfig, tokens: nn.Embedding) -> None:
         super().__init__()
         self.tokens = tokens
-        self.dropout = config.dropout
+        self.dropout, self.word_dropout = config.dropout, config.word_dropout
         self.scale = math.sqrt(config.dim)
 
     def forward(self, tokens: Tensor, offset: int = 0) -> Tensor:  # noqa: ARG002 (the sign of PositionedEmbedding)
@@ -37,8 +37,10 @@ class Embedding(nn.Module):
         return dropout(self._read(tokens), self.dropout, self.training)
 
     def _read(self, tokens: Tensor) -> Tensor:
-        x: Tensor = self.tokens(tokens)
-        return x * self.scale
+        x: Tensor = self.tokens(tokens) * self.scale
+        if not self.training or self.word_dropout == 0:
+            return x
+        return x * dropout(x.new_ones(*tokens.shape, 1), self.word_dropout, training=True)
 
 
 class ScaledEmbedding(Embedding):

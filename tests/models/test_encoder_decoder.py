@@ -15,7 +15,7 @@ from mt.models.config import TIES, ModelConfig
 from mt.models.embedding import PositionedEmbedding, token_table
 from mt.models.encoder_decoder import DecoderState, EncoderDecoder
 from mt.seq2seq import Seq2Seq, State
-from tests.models.laws import BOS, CONFIGS, EOS, PAD, VOCAB, build, preset, random_batch, small
+from tests.models.laws import BOS, CONFIGS, EOS, PAD, VOCAB, build, changed, preset, random_batch, shrunk, small
 
 
 def parameters(model: nn.Module) -> int:
@@ -132,6 +132,20 @@ def test_dropout_falls_on_the_sum_of_embedding_and_position() -> None:
     model = small(dropout=0.5).build(VOCAB, VOCAB, PAD)
     embedded = model.src_embedding(torch.full((20, 20), 5))
     assert float((embedded == 0).double().mean()) == pytest.approx(0.5, abs=5 * 0.5 / 4800**0.5)
+
+
+@pytest.mark.parametrize("name", ["rnnsearch", "hybrid", "prefix_lm", "modern"])
+def test_word_dropout_takes_whole_tokens_of_both_sides(name: str) -> None:
+    """In training, with the mean kept; what is read otherwise does not change."""
+    torch.manual_seed(0)
+    model = changed(shrunk(name), word_dropout=0.25, positions="none").build(VOCAB, VOCAB, PAD)
+    tokens = torch.randint(4, VOCAB, (60, 80))
+    for embedding in (model.src_embedding, model.tgt_embedding):
+        whole = embedding.eval()(tokens)
+        read = embedding.train()(tokens)
+        gone = (read == 0).all(-1)
+        assert float(gone.double().mean()) == pytest.approx(0.25, abs=5 * (0.25 * 0.75 / 4800) ** 0.5)
+        torch.testing.assert_close(read, whole / 0.75 * ~gone.unsqueeze(-1))
 
 
 def test_the_same_seed_builds_the_same_model() -> None:
