@@ -21,7 +21,8 @@ from mt.models.fast_state import FastSource, FastState
 from mt.models.slots import NEVER, Past
 from mt.models.transformer import TransformerDecoder, TransformerEncoder, watched_layer
 from mt.nn.attention import WIDE
-from mt.nn.packed import PACKINGS, rounded
+from mt.nn.linear import products_by
+from mt.nn.packed import PACKINGS, Packed, PackedProducts, rounded
 from mt.nn.places import Places, Positions
 from mt.nn.self_attention import SelfAttention
 
@@ -48,13 +49,10 @@ def for_decoding(model: nn.Module, precision: str = "fp32") -> Decoding:
     """
     if isinstance(model, EncoderDecoder) and can_be_fast(model):
         return FastTransformer(model, precision)
-    if precision != "fp32":
-        raise ConfigError(
-            f"decode.precision {precision} is for Transformers with attention as Vaswani et al. (2017) describe it, on "
-            "a CPU; leave it at fp32."
-        )
     if isinstance(model, EncoderDecoder) and _on_cpu(model):
-        return FastOutput(model)
+        return PackedModel(model, precision)
+    if precision != "fp32":
+        raise ConfigError(f"decode.precision {precision} is for models on a CPU; leave it at fp32.")
     return cast(Decoding, model)
 
 
@@ -88,20 +86,36 @@ def _has_all_heads(attention: Any) -> bool:
     return bool(attention.key_value.out_features == 2 * attention.query.out_features)
 
 
-class FastOutput:
-    """The `start` and `step` of any other trained model: as they are, but for the output layer, half of the work."""
+class PackedModel:
+    """The `start` and `step` of any other trained model: as they are, with packed weights."""
 
-    def __init__(self, model: EncoderDecoder) -> None:
-        """Pack the output layer of `model`, whose weights must not change while it is used."""
-        self.start, self._read = model.start, model.read
-        self._output = PACKINGS["fp32"](model.output.weight, model.output.bias)
+    def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
+        """Pack `model`, whose weights must not change while it is used.
+
+        Raises:
+            ConfigError: this PyTorch cannot compute in that precision.
+        """
+        self._model = model
+        self._inner, self._output = PackedProducts(PACKINGS[precision]), PackedProducts(_of_output(precision))
+
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> Any:
+        """As `Seq2Seq`."""
+        with products_by(self._inner):
+            return self._model.start(src, src_mask, attention)
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
-        hidden, state = self._read(tokens, state)
-        count = len(hidden)
-        logits = self._output(F.pad(hidden, (0, 0, 0, rounded(count) - count)))[:count]
+        with products_by(self._inner):
+            hidden, state = self._model.read(tokens, state)
+        logits = self._output(hidden, self._model.output.weight, self._model.output.bias)
         return torch.log_softmax(logits, -1, out=logits), state
+
+
+def _of_output(precision: str) -> Callable[[Tensor, Tensor | None], Packed]:
+    """How an output layer is packed: candidates of bfloat16 are often equal, and to put equals in order takes longer
+    than all the products.
+    """
+    return PACKINGS["fp32" if precision == "bf16" else precision]
 
 
 class FastTransformer:
@@ -122,9 +136,7 @@ class FastTransformer:
         self.encoder = [FastEncoderLayer(layer, packing) for layer in encoder.layers]
         self.decoder = [FastDecoderLayer(layer, packing) for layer in decoder.layers]
         self.encoder_norm, self.decoder_norm = fast_norm(encoder.norm), fast_norm(decoder.norm)
-        # Candidates of bfloat16 are often equal, and to put equals in order takes longer than all the products.
-        output = PACKINGS["fp32"] if precision == "bf16" else packing
-        self.output = output(model.output.weight, model.output.bias)
+        self.output = _of_output(precision)(model.output.weight, model.output.bias)
         self.watched = watched_layer(decoder.layers)
         self._positions: dict[int, Tensor] = {}
 

@@ -11,10 +11,12 @@ Two things cost a CPU much time or memory, and both are mended where the rows of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +24,22 @@ from torch import Tensor, nn
 
 _FEW = 256
 """Rows of float32 below which starting oneDNN costs more than it gains."""
+
+
+Product: TypeAlias = Callable[[Tensor, nn.Parameter, "Tensor | None"], Tensor]
+"""x (..., K), weight (N, K), bias (N,) -> (..., N)."""
+
+_product: ContextVar[Product | None] = ContextVar("_product", default=None)
+
+
+@contextmanager
+def products_by(product: Product) -> Iterator[None]:
+    """Let `product` do what linear layers do with a parameter, as decoding has weights in forms of its own."""
+    token = _product.set(product)
+    try:
+        yield
+    finally:
+        _product.reset(token)
 
 
 class Linear(nn.Linear):
@@ -34,8 +52,8 @@ class Linear(nn.Linear):
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (..., K), weight (N, K), bias (N,) -> (..., N), in the type that autocast asks for."""
-    if _is_torchs(x, weight):
-        return F.linear(x, weight, bias)
+    if (product := _whole_product(x, weight)) is not None:
+        return product(x, weight, bias)
     (out,) = _Linear.apply(x, x.shape[:-1], weight, bias, product_dtype(x), ((len(weight),),))  # type: ignore[no-untyped-call]
     return cast("Tensor", out)
 
@@ -43,8 +61,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def into_heads(x: Tensor, weight: Tensor, bias: Tensor | None, *heads: int) -> tuple[Tensor, ...]:
     """x (B, T, D), weight (N, D), bias (N,) -> (B, H, T, K) for each H of `heads`, whose sum times K is N."""
     width = len(weight) // sum(heads)
-    if _is_torchs(x, weight):
-        out = torch.split(F.linear(x, weight, bias).view(*x.shape[:-1], -1, width), list(heads), -2)
+    if (product := _whole_product(x, weight)) is not None:
+        out = torch.split(product(x, weight, bias).view(*x.shape[:-1], -1, width), list(heads), -2)
     else:
         parts = tuple((count, width) for count in heads)
         out = _Linear.apply(x, x.shape[:-1], weight, bias, product_dtype(x), parts)  # type: ignore[no-untyped-call]
@@ -54,15 +72,19 @@ def into_heads(x: Tensor, weight: Tensor, bias: Tensor | None, *heads: int) -> t
 def of_heads(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """x (B, H, T, K), weight (N, H x K), bias (N,) -> (B, T, N)."""
     x = x.transpose(1, 2)
-    if _is_torchs(x, weight):
-        return F.linear(x.flatten(2), weight, bias)
+    if (product := _whole_product(x, weight)) is not None:
+        return product(x.flatten(2), weight, bias)
     (out,) = _Linear.apply(x, x.shape[:2], weight, bias, product_dtype(x), ((len(weight),),))  # type: ignore[no-untyped-call]
     return cast("Tensor", out)
 
 
-def _is_torchs(x: Tensor, weight: Tensor) -> bool:
-    """Whether torch's own product is the best of `x` with `weight` (N, K)."""
-    return not x.is_cpu or (product_dtype(x) == torch.float32 and x.numel() < _FEW * weight.size(1))
+def _whole_product(x: Tensor, weight: Tensor) -> Callable[..., Tensor] | None:
+    """What multiplies `x` by `weight` (N, K): what `products_by` says, or torch where that is best; else `_Linear`."""
+    own = _product.get()
+    if own is not None and isinstance(weight, nn.Parameter):
+        return own
+    is_torchs = not x.is_cpu or (product_dtype(x) == torch.float32 and x.numel() < _FEW * weight.size(1))
+    return F.linear if is_torchs else None
 
 
 def product_dtype(x: Tensor) -> torch.dtype:

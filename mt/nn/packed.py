@@ -134,3 +134,24 @@ PACKINGS: dict[str, Callable[[Tensor, Tensor | None], Packed]] = {
     "bf16": PackedBFloat16,
     "int8": PackedInt8,
 }
+
+
+class PackedProducts:
+    """Products of linear layers (`mt.nn.linear.products_by`) by packed forms, made of each weight once.
+
+    Weights must not change while it is used.
+    """
+
+    def __init__(self, packing: Callable[[Tensor, Tensor | None], Packed]) -> None:
+        self._packing = packing
+        self._packed: dict[int, tuple[Tensor, Packed]] = {}  # a weight is kept, so that its id is not given again
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """x (..., K), weight (N, K), bias (N,) -> (..., N), in the type of `x`."""
+        if id(weight) not in self._packed:
+            self._packed[id(weight)] = weight, self._packing(weight, bias)
+        _, packed = self._packed[id(weight)]
+        rows = x.flatten(0, -2)
+        count = len(rows)
+        out = packed(F.pad(rows, (0, 0, 0, rounded(count) - count)))[:count]
+        return out.to(x.dtype).view(*x.shape[:-1], -1)

@@ -103,7 +103,7 @@ class DecodeConfig:
     batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
     precision: str = option(
         "fp32",
-        help="of the products: fp32, or on a CPU for a Transformer bf16 or int8, faster and less exact",
+        help="of the products: fp32, or on a CPU bf16 or int8, faster and less exact",
         choices=("fp32", "bf16", "int8"),
     )
 

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast import FastOutput, FastTransformer, can_be_fast, for_decoding
-from mt.models.fast_state import FastState
+from mt.models.fast import Decoding, FastTransformer, PackedModel, can_be_fast, for_decoding
 from mt.models.slots import ROOM
-from tests.models.laws import BOS, CONFIGS, PAD, build, pairs, random_batch, small
+from tests.models.laws import BOS, CONFIGS, PAD, build, changed, pairs, preset, random_batch, small
 
 OTHERS = {name: config for name, config in CONFIGS.items() if not can_be_fast(build(config))}
 FAST = {name: config for name, config in CONFIGS.items() if can_be_fast(build(config))}
@@ -126,10 +125,9 @@ def test_batch_mates_change_nothing() -> None:
         close(alone[0], found[number])
 
 
-def _after(fast: FastTransformer, tokens: list[int]) -> Tensor:
+def _after(fast: Decoding, tokens: list[int]) -> Tensor:
     batch = random_batch(((6, 2),))
-    state: FastState = fast.start(batch.src, batch.src_mask)
-    found = torch.empty(0)
+    state, found = fast.start(batch.src, batch.src_mask), torch.empty(0)
     for token in tokens:
         found, state = fast.step(torch.tensor([token]), state)
     return found
@@ -148,25 +146,34 @@ def test_less_precision_is_close(precision: str, error: float) -> None:
 def test_less_precision_is_refused_where_it_cannot_be_had() -> None:
     with pytest.raises(ConfigError) as error:
         for_decoding(nn.Linear(2, 2), "int8")
-    assert str(error.value) == (
-        "decode.precision int8 is for Transformers with attention as Vaswani et al. (2017) describe it, on a CPU; "
-        "leave it at fp32."
-    )
+    assert str(error.value) == "decode.precision int8 is for models on a CPU; leave it at fp32."
 
 
 @pytest.mark.parametrize("config", OTHERS.values(), ids=OTHERS.keys())
 @torch.inference_mode()
-def test_any_other_model_is_the_same_with_a_packed_output(config: ModelConfig) -> None:
+def test_any_other_model_is_the_same_with_packed_weights(config: ModelConfig) -> None:
     model = build(config).eval()
-    fast = for_decoding(model)
-    assert isinstance(fast, FastOutput)
+    packed = for_decoding(model)
+    assert isinstance(packed, PackedModel)
     batch = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
-    plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
-    for tokens, rows in (([BOS] * 4, [0, 0, 0, 1, 2]), ([4, 5, 6, 7, 8], [3, 1])):
+    plain_state, state = model.start(batch.src, batch.src_mask), packed.start(batch.src, batch.src_mask)
+    for tokens, rows in (([BOS] * 4, [0, 0, 0, 1, 2]), ([4, 5, 6, 7, 8], [3, 1]), ([9, 4], [])):
         expected, plain_state = model.step(torch.tensor(tokens), plain_state)
-        found, state = fast.step(torch.tensor(tokens), state)
+        found, state = packed.step(torch.tensor(tokens), state)
         close(found, expected)
-        plain_state, state = plain_state.select(torch.tensor(rows)), state.select(torch.tensor(rows))
+        chosen = torch.tensor(rows, dtype=torch.int64)
+        plain_state, state = plain_state.select(chosen), state.select(chosen)
+
+
+@pytest.mark.parametrize(("precision", "error"), [("bf16", 0.15), ("int8", 0.4)])
+@pytest.mark.parametrize("name", ["rnnsearch", "luong_local", "hybrid", "prefix_lm", "modern"])
+@torch.inference_mode()
+def test_less_precision_of_any_other_model_is_close(name: str, precision: str, error: float) -> None:
+    config = changed(preset(name, dropout=0.0), dim=64, ffn_dim=128, heads=4)
+    model = config.build(17, 17, PAD).eval()
+    exact, found = (_after(for_decoding(model, kind), [BOS, 5, 6]) for kind in ("fp32", precision))
+    assert found.dtype == torch.float32
+    assert 0 < float((exact - found).abs().max()) < error
 
 
 def test_a_model_without_a_fast_form_is_searched_as_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.nn import linear as module
-from mt.nn.linear import Linear, into_heads, linear, of_heads, padded, rows_of, shaped
+from mt.nn.linear import Linear, into_heads, linear, of_heads, padded, products_by, rows_of, shaped
 
 # Few rows, whole blocks of rows, and some over them.
 every_shape = pytest.mark.parametrize("shape", [(3,), (1, 1), (16, 20), (5, 7), (33, 10), (7, 9, 11)])
@@ -140,3 +141,20 @@ def test_in_float64_gradients_are_of_float64() -> None:
     assert torch.autograd.gradcheck(
         lambda weight, bias: linear(torch.ones(300, 3, dtype=torch.float64), weight, bias), tuple(layer.parameters())
     )
+
+
+def test_parameters_and_only_they_may_be_multiplied_otherwise() -> None:
+    """Until the block ends, by an error too."""
+
+    def negated(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return -F.linear(x, weight, bias)
+
+    layer, unit, x = Linear(12, 8), nn.Parameter(torch.eye(8)), torch.randn(2, 3, 12)
+    expected = layer(x)
+    with suppress(ZeroDivisionError), products_by(negated):
+        torch.testing.assert_close(layer(x), -expected)
+        (heads,) = into_heads(x, layer.weight, layer.bias, 2)
+        torch.testing.assert_close(of_heads(heads, unit, None), expected)
+        torch.testing.assert_close(linear(x, layer.weight.detach(), layer.bias), expected)
+        raise ZeroDivisionError
+    torch.testing.assert_close(layer(x), expected)
