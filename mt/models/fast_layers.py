@@ -68,6 +68,17 @@ class _FeedForward:
         return gated
 
 
+class Block(NamedTuple):
+    """S positions that can be attended to."""
+
+    key: Tensor
+    """(U x H, K, S)."""
+    value: Tensor
+    """(U x H, S, K)."""
+    mask: Tensor
+    """(U x H, 1 or W, S), added to the scores."""
+
+
 class Rows(NamedTuple):
     """M rows of vectors: W positions of each of U sentences, and then some that mean nothing."""
 
@@ -82,20 +93,28 @@ class Rows(NamedTuple):
         own = x if count == self.total else x[:count]
         return own.float().view(self.sentences, self.positions, parts, self.heads, -1).permute(2, 0, 3, 1, 4)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Attention of `query` (U x H, W, K) to `key` (U x H, K, S) and `value` (U x H, S, K).
+    def attend(self, query: Tensor, *blocks: Block) -> tuple[Tensor, Tensor]:
+        """Attention of `query` (U x H, W, K) to all of `blocks` together.
 
-        `mask` (U x H, 1 or W, S) is added to the scores. Answers (M, D), with zeros in the rows that mean nothing, and
-        weights (U x H, W, S).
+        Answers (M, D), with zeros in the rows that mean nothing, and the weights (U x H, W, S) of the first block.
         """
-        weights = torch.baddbmm(mask, query, key).softmax(-1)
-        answers = torch.bmm(weights, value).view(self.sentences, self.heads, self.positions, -1).transpose(1, 2)
+        scores = [torch.baddbmm(block.mask, query, block.key) for block in blocks]
+        weights = (torch.cat(scores, -1) if len(scores) > 1 else scores[0]).softmax(-1)
+        parts = torch.split(weights, [block.mask.size(-1) for block in blocks], -1)
+        answers = torch.bmm(parts[0], blocks[0].value)
+        for part, block in zip(parts[1:], blocks[1:], strict=True):
+            answers.baddbmm_(part, block.value)
+        return self._laid_out(answers), parts[0]
+
+    def _laid_out(self, answers: Tensor) -> Tensor:
+        """(U x H, W, K) -> (M, D)."""
+        answers = answers.view(self.sentences, self.heads, self.positions, -1).transpose(1, 2)
         count = self.sentences * self.positions
         if count == self.total:
-            return answers.reshape(count, -1), weights
+            return answers.reshape(count, -1)
         padded = answers.new_zeros(self.total, self.heads * answers.size(3))
         padded[:count].view(answers.shape).copy_(answers)
-        return padded, weights
+        return padded
 
 
 class _SelfAttention:
@@ -117,19 +136,36 @@ class _SelfAttention:
         """`x` (M, D) with what was attended to."""
         return self.residual.after(x, self.out(answers))
 
+    def go_on(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor, *before: Block) -> tuple[Tensor, Tensor]:
+        """`x` (M, D) -> (M, D), after the new position is written into `past`, and the weights of the first block.
+
+        What comes `before` the past is the first block, if there is any.
+        """
+        new, keys, values = past
+        projected = self.project(x, rows)
+        new.copy_(projected[1:])
+        answers, weights = rows.attend(projected[0].flatten(0, 1), *before, Block(keys, values, mask))
+        return self.add(x, answers), weights
+
 
 class FastEncoderLayer:
-    """Self-attention and feed-forward."""
+    """Self-attention and feed-forward: of an encoder, or of a language model, which goes on after its source."""
 
     def __init__(self, layer: Any, packing: Packing) -> None:
         self.attention = _SelfAttention(layer.attention, layer.attention_residual, packing)
         self.feed_forward = _FeedForward(layer.feed_forward, layer.feed_forward_residual, packing)
 
-    def __call__(self, x: Tensor, rows: Rows, mask: Tensor) -> Tensor:
-        """`x` (M, D), whose positions are those of the source, with `mask` (U x H, 1, S) -> (M, D)."""
+    def over(self, x: Tensor, rows: Rows, mask: Tensor) -> tuple[Tensor, Block]:
+        """Of `x` (M, D), the source's positions, by `mask` (U x H, 1 or S, S): (M, D), and what was attended to."""
         query, key, value = self.attention.project(x, rows).flatten(1, 2).unbind(0)
-        answers, _ = rows.attend(query, key.transpose(1, 2), value, mask)
-        return self.feed_forward(self.attention.add(x, answers))
+        block = Block(key.transpose(1, 2), value, mask)
+        answers, _ = rows.attend(query, block)
+        return self.feed_forward(self.attention.add(x, answers)), block
+
+    def step(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor, source: Block) -> tuple[Tensor, Tensor]:
+        """As that of a decoder's layer."""
+        x, weights = self.attention.go_on(x, rows, past, mask, source)
+        return self.feed_forward(x), weights
 
 
 class FastDecoderLayer:
@@ -151,18 +187,12 @@ class FastDecoderLayer:
         keys, values = rows.cut(self.key_value(memory), 2)
         return keys.transpose(2, 3).flatten(0, 1), values.flatten(0, 1)
 
-    def attend_to_past(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor) -> Tensor:
-        """`x` (M, D) -> (M, D) by `mask` (U x H, W, A); writes the new position into `past`."""
-        new, keys, values = past
-        projected = self.attention.project(x, rows)
-        new.copy_(projected[1:])
-        answers, _ = rows.attend(projected[0].flatten(0, 1), keys, values, mask)
-        return self.attention.add(x, answers)
+    def step(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor, source: Block) -> tuple[Tensor, Tensor]:
+        """`x` (M, D) -> (M, D), and the weights (U x H, W, S) on `source`.
 
-    def attend_to_source(
-        self, x: Tensor, rows: Rows, keys: Tensor, values: Tensor, mask: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """`x` (M, D) -> (M, D) by `mask` (U x H, 1, S), and the weights (U x H, W, S)."""
+        Attends by `mask` (U x H, W, A) to `past`, into which it writes the new position, and to `source`.
+        """
+        x, _ = self.attention.go_on(x, rows, past, mask)
         query = rows.cut(self.query(self.residual.before(x)), 1).flatten(0, 2)
-        answers, weights = rows.attend(query, keys, values, mask)
-        return self.residual.after(x, self.out(answers)), weights
+        answers, weights = rows.attend(query, source)
+        return self.feed_forward(self.residual.after(x, self.out(answers))), weights

@@ -136,6 +136,11 @@ PACKINGS: dict[str, Callable[[Tensor, Tensor | None], Packed]] = {
 }
 
 
+def output_packing(precision: str) -> Callable[[Tensor, Tensor | None], Packed]:
+    """That of an output layer: candidates of bfloat16 are often equal, and equals take long to be put in order."""
+    return PACKINGS["fp32" if precision == "bf16" else precision]
+
+
 class PackedProducts:
     """Products of linear layers (`mt.nn.linear.products_by`) by packed forms, made of each weight once.
 

@@ -1,7 +1,8 @@
-"""The fast Transformer is the trained one: the laws of every model, held against the plain modules."""
+"""A fast form is the trained model: the laws of every model, held against the plain modules."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,31 +12,43 @@ from torch import Tensor, nn
 from mt.errors import ConfigError
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast import Decoding, FastTransformer, PackedModel, can_be_fast, for_decoding
+from mt.models.fast import Decoding, PackedModel, fast_form, for_decoding
+from mt.models.fast_model import FastModel
 from mt.models.slots import ROOM
-from tests.models.laws import BOS, CONFIGS, PAD, build, changed, pairs, preset, random_batch, small
+from tests.models.laws import BOS, CONFIGS, PAD, build, changed, pairs, preset, random_batch, shrunk, small
 
-OTHERS = {name: config for name, config in CONFIGS.items() if not can_be_fast(build(config))}
-FAST = {name: config for name, config in CONFIGS.items() if can_be_fast(build(config))}
+OTHERS = {name: config for name, config in CONFIGS.items() if fast_form(build(config)) is None}
+FAST = {name: config for name, config in CONFIGS.items() if fast_form(build(config)) is not None}
 every_fast = pytest.mark.parametrize("config", FAST.values(), ids=FAST.keys())
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
 
 
-def both(config: ModelConfig) -> tuple[EncoderDecoder, FastTransformer]:
+every_kind = pytest.mark.parametrize("config", [small(), shrunk("prefix_lm")], ids=["transformer", "language model"])
+
+
+def fast_of(model: EncoderDecoder, precision: str = "fp32") -> FastModel:
+    found = for_decoding(model, precision)
+    assert isinstance(found, FastModel)
+    return found
+
+
+def both(config: ModelConfig) -> tuple[EncoderDecoder, FastModel]:
     model = build(config).eval()
-    return model, FastTransformer(model)
+    return model, fast_of(model)
 
 
-def test_the_transformers_of_vaswani_et_al_are_fast() -> None:
+def test_transformers_with_plain_attention_are_fast() -> None:
     assert {"transformer_base", "deep_shallow", "post, gelu, target tied", "pre, swiglu, nothing tied"} <= FAST.keys()
-    assert not can_be_fast(nn.Linear(2, 2))
+    assert {"decoder_only", "prefix_lm"} <= FAST.keys()
+    assert {"modern", "deep_shallow_ssru", "hybrid", "rnnsearch"} <= OTHERS.keys()
+    assert fast_form(nn.Linear(2, 2)) is None
 
 
 @every_fast
 @torch.inference_mode()
 def test_a_search_sees_the_same_model(config: ModelConfig) -> None:
     """Fault 80. Sentences branch, reorder, shrink, are dropped, repeated and mixed, longer than the first slots."""
-    model, fast = build(config).eval(), FastTransformer(build(config).eval())
+    model, fast = both(config)
     batch = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
     plain_state = model.start(batch.src, batch.src_mask, True)
     state = fast.start(batch.src, batch.src_mask, True)
@@ -66,9 +79,10 @@ def test_a_search_sees_the_same_model(config: ModelConfig) -> None:
         tokens = torch.randint(4, 17, (len(rows),), generator=draw)
 
 
+@every_kind
 @torch.inference_mode()
-def test_a_beam_may_be_wider_than_the_room_for_it() -> None:
-    model, fast = both(small())
+def test_a_beam_may_be_wider_than_the_room_for_it(config: ModelConfig) -> None:
+    model, fast = both(config)
     batch = random_batch(((5, 3), (2, 6)))
     tokens, rows = torch.full((2,), BOS), torch.arange(2).repeat_interleave(3 * ROOM)
     plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
@@ -80,10 +94,11 @@ def test_a_beam_may_be_wider_than_the_room_for_it() -> None:
         tokens, rows = torch.arange(len(rows)) % 13 + 4, torch.arange(len(rows))
 
 
+@every_kind
 @torch.inference_mode()
-def test_a_state_can_be_gone_on_from_twice() -> None:
+def test_a_state_can_be_gone_on_from_twice(config: ModelConfig) -> None:
     """What is written in place is never what another state still reads."""
-    _, fast = both(small())
+    _, fast = both(config)
     batch = random_batch()
     _, state = fast.step(torch.full((4,), BOS), fast.start(batch.src, batch.src_mask))
     first, _ = fast.step(torch.tensor([4, 5, 6, 7]), state)
@@ -93,10 +108,11 @@ def test_a_state_can_be_gone_on_from_twice() -> None:
     close(again, first, atol=0.0)
 
 
+@every_kind
 @torch.inference_mode()
-def test_the_places_of_dropped_sentences_are_idle_until_many_are() -> None:
+def test_the_places_of_dropped_sentences_are_idle_until_many_are(config: ModelConfig) -> None:
     """Or until the past is copied anyway."""
-    model, fast = both(small())
+    model, fast = both(config)
     batch = random_batch([(number % 5 + 1, 1) for number in range(8)])
     plain_state, state = model.start(batch.src, batch.src_mask), fast.start(batch.src, batch.src_mask)
     tokens, lying = torch.full((8,), BOS), []
@@ -112,9 +128,10 @@ def test_the_places_of_dropped_sentences_are_idle_until_many_are() -> None:
     assert lying[-1] == 4
 
 
+@every_kind
 @torch.inference_mode()
-def test_batch_mates_change_nothing() -> None:
-    _, fast = both(small(norm_position="pre"))
+def test_batch_mates_change_nothing(config: ModelConfig) -> None:
+    _, fast = both(replace(config, norm_position="pre"))
     together = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
     state = fast.start(together.src, together.src_mask)
     found, _ = fast.step(torch.full((4,), BOS), state)
@@ -138,7 +155,7 @@ def _after(fast: Decoding, tokens: list[int]) -> Tensor:
 def test_less_precision_is_close(precision: str, error: float) -> None:
     config = small(dim=64, ffn_dim=128, heads=4)
     model = config.build(17, 17, PAD).eval()
-    exact, found = (_after(FastTransformer(model, name), [BOS, 5, 6]) for name in ("fp32", precision))
+    exact, found = (_after(fast_of(model, name), [BOS, 5, 6]) for name in ("fp32", precision))
     assert found.dtype == torch.float32
     assert 0 < float((exact - found).abs().max()) < error
 

@@ -1,0 +1,172 @@
+"""Transformers for decoding on a CPU: the same function as the trained modules, in fewer and larger operations.
+
+Weights are packed once. Queries, keys and values are one product, and the scale of the scores is in the weights. The
+source's keys and values are computed once and read by all hypotheses of a sentence; the past stays where it was
+written (mt/models/slots.py). Every inner dimension of a softmax is at least 16, below which PyTorch's is slow.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from mt.models.encoder_decoder import EncoderDecoder
+from mt.models.fast_layers import Block, FastDecoderLayer, FastEncoderLayer, Packing, Rows, fast_norm
+from mt.models.fast_state import FastSource, FastState
+from mt.models.slots import NEVER, Past
+from mt.models.transformer import watched_layer
+from mt.nn.attention import WIDE
+from mt.nn.packed import PACKINGS, output_packing, rounded
+from mt.nn.places import Places
+
+
+class FastModel(ABC):
+    """The `start` and `step` of a trained model; its weights must not change while it is used."""
+
+    layer: Callable[[Any, Packing], FastDecoderLayer | FastEncoderLayer]
+    """The fast form of a layer that reads the target."""
+
+    def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
+        """Pack `model`, which must be one that `mt.models.fast.can_be_fast`, in one of `mt.nn.packed.PACKINGS`.
+
+        Raises:
+            ConfigError: this PyTorch cannot compute in that precision.
+        """
+        decoder: Any = model.decoder
+        self.src_embedding: Any = model.src_embedding
+        self.tgt_embedding: Any = model.tgt_embedding
+        self.heads = model.config.heads
+        self.layers = [self.layer(layer, PACKINGS[precision]) for layer in decoder.layers]
+        self.norm = fast_norm(decoder.norm)
+        self.output = output_packing(precision)(model.output.weight, model.output.bias)
+        self.watched = watched_layer(decoder.layers)
+
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> FastState:
+        """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S)."""
+        count, length = src.shape
+        wide = max(WIDE - length, -length % 4)
+        mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
+        mask = F.pad(mask, (0, wide), value=NEVER)[:, None]
+        rows = self._rows(count, length + wide)
+        x = F.pad(self._embed_source(src), (0, 0, 0, wide)).flatten(0, 1)
+        keys, values = zip(*self._read_source(F.pad(x, (0, 0, 0, rows.total - len(x))), rows, mask), strict=True)
+        past = Past.start(len(self.layers), count, self.heads, x.size(1) // self.heads)
+        looked = torch.zeros(count, length) if attention else None
+        return FastState(0, past, FastSource(keys, values, mask, length), looked)
+
+    def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
+        """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
+        state = state.with_room()
+        past, source, attention = state.past.grown(), state.source, state.attention
+        rows, count = self._rows(*past.mask.shape[:2]), tokens.size(0)
+        mask = _of_heads(_padded(past.mask, WIDE - past.used, NEVER), self.heads)
+        source_mask = _of_heads(source.mask, self.heads)
+        tokens = state.spread(tokens)
+        x = self._embed(_padded(tokens, rows.total - tokens.size(0), 0), rows, state)
+        for number, (layer, slots) in enumerate(zip(self.layers, past.layers(mask.size(2)), strict=True)):
+            block = Block(source.keys[number], source.values[number], source_mask)
+            x, weights = layer.step(x, rows, slots, mask, block)
+            if attention is not None and number == self.watched:
+                heads = weights.view(rows.sentences, rows.heads, rows.positions, -1)
+                attention = state.gathered(heads.mean(1).flatten(0, 1)[:, : source.length], count)
+        logits = self.output(self.norm(state.gathered(x, rounded(count))))[:count]
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
+        return log_probs, FastState(state.position + 1, past, source, attention, state.places)
+
+    @abstractmethod
+    def _embed_source(self, src: Tensor) -> Tensor:
+        """Vectors (B, S, D) of `src` (B, S)."""
+
+    @abstractmethod
+    def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
+        """For each layer keys (U x H, K, S) and values (U x H, S, K) of the source `x` (M, D), by `mask` (U, 1, S)."""
+
+    @abstractmethod
+    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:
+        """Vectors (M, D) of the `tokens` (M,) that come next in `state`."""
+
+    def _rows(self, sentences: int, positions: int) -> Rows:
+        return Rows(sentences, positions, self.heads, rounded(sentences * positions))
+
+
+class FastTransformer(FastModel):
+    """An encoder, and a decoder that attends to it."""
+
+    layer = FastDecoderLayer
+
+    def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
+        """As `FastModel`."""
+        super().__init__(model, precision)
+        encoder: Any = model.encoder
+        self.encoder = [FastEncoderLayer(layer, PACKINGS[precision]) for layer in encoder.layers]
+        self.encoder_norm = fast_norm(encoder.norm)
+        self._positions: dict[int, Tensor] = {}
+
+    def _embed_source(self, src: Tensor) -> Tensor:
+        embedded: Tensor = self.src_embedding(src)
+        return embedded
+
+    def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
+        heads_mask = _of_heads(mask, self.heads)
+        for layer in self.encoder:
+            x, _ = layer.over(x, rows, heads_mask)
+        memory = self.encoder_norm(x)
+        return [layer.project(memory, rows) for layer in self.layers if isinstance(layer, FastDecoderLayer)]
+
+    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:  # noqa: ARG002
+        embedding, position = self.tgt_embedding, state.position
+        if position not in self._positions:
+            nothing = torch.zeros(1, 1, embedding.tokens.embedding_dim)
+            here = embedding.positions.embed(nothing, Places.following(position, 1, nothing.device))
+            self._positions[position] = here.detach().view(-1)
+        vectors = F.embedding(tokens, embedding.tokens.weight.detach())
+        return torch.add(self._positions[position], vectors, alpha=embedding.scale)
+
+
+class FastLanguageModel(FastModel):
+    """One stack for source and target; each target begins where its own source ends."""
+
+    layer = FastEncoderLayer
+
+    def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
+        """As `FastModel`."""
+        super().__init__(model, precision)
+        decoder: Any = model.decoder
+        self.positions, self.full_prefix = decoder.positions, decoder.full_prefix
+
+    def _embed_source(self, src: Tensor) -> Tensor:
+        placed: Tensor = self.positions.embed(self.src_embedding(src), Places.following(0, src.size(1), src.device))
+        return placed
+
+    def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
+        if not self.full_prefix:
+            mask = mask + torch.full((rows.positions, rows.positions), NEVER).triu_(1)
+        heads_mask, found = _of_heads(mask, self.heads), []
+        for layer in self.layers:
+            assert isinstance(layer, FastEncoderLayer)
+            x, block = layer.over(x, rows, heads_mask)
+            found.append((block.key.contiguous(), block.value.contiguous()))
+        return found
+
+    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:
+        x: Tensor = self.tgt_embedding(tokens)
+        lengths = (state.source.mask[:, 0] == 0).sum(1, keepdim=True)
+        places = Places((lengths + state.position).expand(-1, rows.positions), state.source.length + state.position + 1)
+        own = x[: places.at.numel()].view(*places.at.shape, -1)
+        own.copy_(self.positions.embed(own, places))
+        return x
+
+
+def _padded(x: Tensor, more: int, value: float) -> Tensor:
+    """`x` with `more` entries at the end of its last dimension, none if that is below 1."""
+    return F.pad(x, (0, more), value=value) if more > 0 else x
+
+
+def _of_heads(mask: Tensor, heads: int) -> Tensor:
+    """`mask` (U, T, S), the same for each head: (U x H, T, S)."""
+    return mask[:, None].expand(-1, heads, -1, -1).flatten(0, 1)
