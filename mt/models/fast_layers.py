@@ -99,8 +99,8 @@ class Rows(NamedTuple):
         Answers (M, D), with zeros in the rows that mean nothing, and the weights (U x H, W, S) of the first block.
         """
         scores = [torch.baddbmm(block.mask, query, block.key) for block in blocks]
-        weights = (torch.cat(scores, -1) if len(scores) > 1 else scores[0]).softmax(-1)
-        parts = torch.split(weights, [block.mask.size(-1) for block in blocks], -1)
+        weights = (torch.cat(scores, -1) if len(blocks) > 1 else scores[0]).softmax(-1)
+        parts = torch.split(weights, [score.size(-1) for score in scores], -1) if len(blocks) > 1 else (weights,)
         answers = torch.bmm(parts[0], blocks[0].value)
         for part, block in zip(parts[1:], blocks[1:], strict=True):
             answers.baddbmm_(part, block.value)
