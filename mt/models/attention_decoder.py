@@ -37,7 +37,7 @@ class AttentionDecoder(nn.Module):
         decoder = config.decoder
         assert decoder.attention is not None
         self.attention = SourceAttention(
-            config.dim, decoder.attention, decoder.window, decoder.window_size, config.attention_dropout
+            config.dim, decoder.attention, decoder.window, decoder.window_size, config.attention_dropout, decoder.heads
         )
         self.dropout = config.dropout
 
@@ -52,7 +52,7 @@ class AttentionDecoder(nn.Module):
         memory, mask = state.memory.layers[0], state.memory.mask[:, 0, 0]
         position = torch.tensor(state.position, device=query.device)
         context, weights = self.attention(state.memory.grouped(query), memory, mask, position)
-        return context.flatten(0, 1), weights.flatten(0, 1)
+        return context.flatten(0, 1), weights.mean(1).flatten(0, 1)
 
 
 class BottomAttentionDecoder(AttentionDecoder):

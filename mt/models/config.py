@@ -31,7 +31,13 @@ class EncoderConfig:
     reverse_source: bool = option(False, help="read the words backwards (Sutskever et al. 2014)")
 
 
-_OF_CONTEXTS = {"window": ("bottom", "top"), "input_feeding": ("top",), "maxout": ("none", "summary", "bottom")}
+_ATTENDING = ("bottom", "top")
+_OF_CONTEXTS = {
+    "heads": _ATTENDING,
+    "window": _ATTENDING,
+    "input_feeding": ("top",),
+    "maxout": ("none", "summary", "bottom"),
+}
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class DecoderConfig:
         help="score of a recurrent decoder's attention, with context bottom or top",
         choices=("additive", "dot", "general", "concat"),
     )
+    heads: int = option(1, help="heads H of that attention; D must be a multiple of H", ge=1)
     window: str = option(
         "global",
         help="source positions that are attended to: all, or those around the target's own position (local_m) or "
@@ -76,7 +83,7 @@ class DecoderConfig:
     maxout: bool = option(False, help="a maxout layer over state, token and context before the output layer")
 
     def __post_init__(self) -> None:
-        attends = self.context in ("bottom", "top")
+        attends = self.context in _ATTENDING
         if attends != (self.attention is not None):
             raise ConfigError(
                 f"model.decoder.attention {self.attention or 'null'} does not go with model.decoder.context "
@@ -157,6 +164,10 @@ class ModelConfig:
             self._check_heads()
             self._check_positions()
         self._check_language_model()
+        if self.dim % self.decoder.heads:
+            raise ConfigError(
+                f"model.dim ({self.dim}) must be a multiple of model.decoder.heads ({self.decoder.heads})."
+            )
         if self.encoder.bidirectional != "none" and self.dim % 2:
             raise ConfigError(
                 f"model.dim ({self.dim}) must be even with model.encoder.bidirectional {self.encoder.bidirectional}: "

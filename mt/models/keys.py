@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from mt.models.config import ModelConfig
 
 _RECURRENT_DECODER = {"decoder.residual", "decoder.context", "decoder.initial", "decoder.maxout"}
-_RECURRENT_DECODER |= {"decoder.attention", "decoder.window", "decoder.window_size", "decoder.input_feeding"}
+_RECURRENT_DECODER |= {
+    "decoder.attention",
+    "decoder.heads",
+    "decoder.window",
+    "decoder.window_size",
+    "decoder.input_feeding",
+}
 _TRANSFORMER = {"ffn_dim", "heads", "kv_heads", "norm", "norm_position", "activation", "bias", "layer_drop"}
 _TRANSFORMER |= {"positions", "position_base", "max_positions", "attention_window"}
 _TRANSFORMER |= {"attention_dropout", "activation_dropout"}

@@ -42,7 +42,7 @@ def _of_itself(module: SelfAttention, inputs: tuple[Any, ...], output: Any) -> T
 
 def _of_source(module: SourceAttention, inputs: tuple[Any, ...], output: Any) -> Tensor:  # noqa: ARG001
     weights: Tensor = output[1]
-    return weights.unsqueeze(1)  # (B, T, S) -> (B, 1, T, S)
+    return weights
 
 
 def _of_past(module: PastAttention, inputs: tuple[Any, ...], output: Tensor) -> Tensor:  # noqa: ARG001

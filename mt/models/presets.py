@@ -197,6 +197,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "layers": 2,
             "context": "bottom",
             "attention": "additive",
+            "heads": 4,
             "initial": "summary",
             "maxout": True,
         },

@@ -1,7 +1,7 @@
 """How well a decoder's state and a source position fit: the scores of attention before Transformers.
 
 `keys` projects the source once for all target positions; `forward` compares queries (..., T, D) with keys (..., S, D),
-leading dimensions alike, and gives scores (..., T, S).
+leading dimensions alike, and gives scores (..., H, T, S). Each of H heads compares D / H of the numbers.
 """
 
 from __future__ import annotations
@@ -16,26 +16,32 @@ from mt.nn.loops import StepLinear
 from mt.nn.tanh import tanh
 
 
+def by_head(x: Tensor, heads: int) -> Tensor:
+    """(..., S, D) -> (..., H, S, D / H)."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(-2, -3)
+
+
 class Dot(nn.Module):
     """q . k (Luong et al. 2015, equation 8)."""
 
-    def __init__(self, dim: int) -> None:  # noqa: ARG002 (the sign of SCORES)
+    def __init__(self, dim: int, heads: int = 1) -> None:  # noqa: ARG002 (the sign of SCORES)
         super().__init__()
+        self.heads = heads
 
     def keys(self, memory: Tensor) -> Tensor:
         """The encoder's states (..., S, D) as they are."""
         return memory
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Compare `query` (..., T, D) with `keys` (..., S, D): (..., T, S)."""
-        return query @ keys.transpose(-2, -1)
+        """Compare `query` (..., T, D) with `keys` (..., S, D): (..., H, T, S)."""
+        return by_head(query, self.heads) @ by_head(keys, self.heads).transpose(-2, -1)
 
 
 class General(Dot):
     """q . W k (Luong et al. 2015, equation 8)."""
 
-    def __init__(self, dim: int) -> None:
-        super().__init__(dim)
+    def __init__(self, dim: int, heads: int = 1) -> None:
+        super().__init__(dim, heads)
         self.key = Linear(dim, dim, bias=False)
         nn.init.xavier_uniform_(self.key.weight)
 
@@ -51,14 +57,15 @@ class Additive(nn.Module):
     Luong et al.'s `concat`, v . tanh(W [q; k]) (2015, equation 8), is the same function: their W is [W U].
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, heads: int = 1) -> None:
         super().__init__()
+        self.heads = heads
         self.query = StepLinear(dim, dim, bias=False)
         self.key = Linear(dim, dim, bias=False)
         self.score = nn.Parameter(torch.empty(dim))
         nn.init.xavier_uniform_(self.query.weight)
         nn.init.xavier_uniform_(self.key.weight)
-        nn.init.normal_(self.score, std=1 / math.sqrt(dim))
+        nn.init.normal_(self.score, std=1 / math.sqrt(dim // heads))
 
     def keys(self, memory: Tensor) -> Tensor:
         """The encoder's states (..., S, D), projected."""
@@ -66,10 +73,13 @@ class Additive(nn.Module):
         return projected
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """Compare `query` (..., T, D) with `keys` (..., S, D): (..., T, S)."""
+        """Compare `query` (..., T, D) with `keys` (..., S, D): (..., H, T, S)."""
         summed = self.query(query).unsqueeze(-2) + keys.unsqueeze(-3)  # (..., T, S, D)
-        scores: Tensor = tanh(summed) @ self.score.to(summed.dtype)
-        return scores
+        compared, weights = tanh(summed), self.score.to(summed.dtype)
+        if self.heads == 1:
+            return (compared @ weights).unsqueeze(-3)
+        each: Tensor = torch.block_diag(*weights.view(self.heads, 1, -1))  # type: ignore[no-untyped-call]
+        return torch.movedim(compared @ each.t(), -1, -3)  # (H, D): each row has one head's numbers
 
 
 SCORES: dict[str, type[Dot] | type[Additive]] = {

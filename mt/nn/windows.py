@@ -28,9 +28,9 @@ class Window:
         return x[rows, self.place]
 
     def spread(self, weights: Tensor, length: int) -> Tensor:
-        """Weights (B, T, W) over a source of S = `length`: (B, T, S)."""
-        whole = weights.new_zeros(*weights.shape[:2], length)
-        return whole.scatter_add(2, self.place, weights)
+        """Weights (B, H, T, W) over a source of S = `length`: (B, H, T, S)."""
+        whole = weights.new_zeros(*weights.shape[:3], length)
+        return whole.scatter_add(3, self.place.unsqueeze(1).expand_as(weights), weights)
 
 
 class LocalMonotonic(nn.Module):

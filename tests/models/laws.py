@@ -102,6 +102,8 @@ CONFIGS: dict[str, ModelConfig] = {
     "gru, top lstm": recurrent(),
     "lstm, summary of a bidirectional": recurrent({"type": "lstm"}, {"context": "summary", "attention": None}),
     "top, window around the own position": recurrent(decoder={"window": "local_m", "window_size": 1}),
+    "bottom, two heads": recurrent(decoder={"context": "bottom", "attention": "additive", "heads": 2}),
+    "top, four heads, predicted window": recurrent(decoder={"heads": 4, "window": "local_p", "input_feeding": True}),
     "bottom, predicted window": recurrent(decoder={"context": "bottom", "window": "local_p", "window_size": 2}),
     "bottom, intra-attention": recurrent(decoder={"type": "intra_attention", "context": "bottom"}),
     "transformer decoder, recurrent encoder": changed(

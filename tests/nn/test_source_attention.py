@@ -53,18 +53,42 @@ def test_weights_and_context_are_their_formula(score: str) -> None:
         states = memory[b, : LENGTHS[b]].tolist()
         masses = [math.exp(score_by_formula(attention.score, query[b, t].tolist(), state)) for state in states]
         shares = [mass / math.fsum(masses) for mass in masses]
-        assert weights[b, t, : LENGTHS[b]].tolist() == pytest.approx(shares, abs=1e-6)
+        assert weights[b, 0, t, : LENGTHS[b]].tolist() == pytest.approx(shares, abs=1e-6)
         expected = [dot(shares, [state[d] for state in states]) for d in range(D)]
         assert context[b, t].tolist() == pytest.approx(expected, abs=1e-5)
-    assert not weights[1, :, 3:].any()  # fault 71: exactly 0 at padding
+    assert not weights[1, ..., 3:].any()  # fault 71: exactly 0 at padding
+
+
+@torch.no_grad()
+@every_score
+def test_each_head_is_an_attention_of_its_own(score: str) -> None:
+    """To its part of the projected states, by its part of what is compared (Chen et al. 2018, section 4.1)."""
+    torch.manual_seed(3)
+    heads, width, query, memory = 3, 4, torch.randn(B, T, 12), torch.randn(B, S, 12)
+    attention = SourceAttention(12, score, heads=heads)
+    context, weights = attend(attention, query, memory)
+    assert attention.value is not None
+    keys, values = attention.score.keys(memory), memory @ attention.value.weight.t()
+    for head in range(heads):
+        own = slice(head * width, (head + 1) * width)
+        if isinstance(attention.score, Additive):
+            asked = query @ attention.score.query.weight.t()
+            compared = (asked[..., own].unsqueeze(2) + keys[..., own].unsqueeze(1)).tanh()
+            scores = compared @ attention.score.score[own]
+        else:
+            scores = query[..., own] @ keys[..., own].transpose(1, 2)
+        expected = scores.masked_fill(~MASK[:, None], -torch.inf).softmax(-1)
+        torch.testing.assert_close(weights[:, head], expected)
+        torch.testing.assert_close(context[..., own], expected @ values[..., own])
 
 
 @every_score
-def test_a_window_over_everything_is_global(score: str) -> None:
+@pytest.mark.parametrize("heads", [1, D])
+def test_a_window_over_everything_is_global(score: str, heads: int) -> None:
     """Forward and gradients."""
     query, memory = (x.requires_grad_() for x in inputs())
-    everywhere, local = SourceAttention(D, score), SourceAttention(D, score, "local_m", S)
-    local.score.load_state_dict(everywhere.score.state_dict())
+    everywhere, local = (SourceAttention(D, score, window, S, heads=heads) for window in ("global", "local_m"))
+    local.load_state_dict(everywhere.state_dict())
     for found, expected in zip(attend(local, query, memory), attend(everywhere, query, memory), strict=True):
         torch.testing.assert_close(found, expected)
         ours, theirs = (
@@ -83,9 +107,9 @@ def test_a_monotonic_window_stands_at_the_targets_position(size: int) -> None:
     for b, t in [(b, t) for b in range(B) for t in range(T)]:
         centre = min(t, LENGTHS[b] - 1)
         inside = [s for s in range(LENGTHS[b]) if abs(s - centre) <= size]
-        share = whole[b, t, inside] / whole[b, t, inside].sum()
-        torch.testing.assert_close(weights[b, t, inside], share)
-        assert float(weights[b, t].detach().sum()) == pytest.approx(1, abs=1e-5)
+        share = whole[b, 0, t, inside] / whole[b, 0, t, inside].sum()
+        torch.testing.assert_close(weights[b, 0, t, inside], share)
+        assert float(weights[b, 0, t].detach().sum()) == pytest.approx(1, abs=1e-5)
 
 
 @torch.no_grad()
@@ -106,8 +130,8 @@ def test_a_predicted_window_is_its_formula() -> None:
         mass = math.fsum(math.exp(score) for score in scores)
         for s, score in zip(inside, scores, strict=True):
             expected = math.exp(score) / mass * math.exp(-((s - centre) ** 2) / (2 * (size / 2) ** 2))
-            assert float(weights[b, t, s]) == pytest.approx(expected, abs=1e-6)
-        assert int((weights[b, t] > 0).sum()) == len(inside)
+            assert float(weights[b, 0, t, s]) == pytest.approx(expected, abs=1e-6)
+        assert int((weights[b, 0, t] > 0).sum()) == len(inside)
 
 
 def test_the_predicted_centre_learns() -> None:
@@ -134,4 +158,4 @@ def test_concat_is_the_additive_score() -> None:
     score, (query, memory) = Additive(D), inputs()
     joined = torch.cat((score.query.weight, score.key.weight), 1)
     pair = torch.cat((query[0, 1], memory[0, 2]))
-    torch.testing.assert_close(score(query, score.keys(memory))[0, 1, 2], score.score @ (joined @ pair).tanh())
+    torch.testing.assert_close(score(query, score.keys(memory))[0, 0, 1, 2], score.score @ (joined @ pair).tanh())
