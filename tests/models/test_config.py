@@ -44,8 +44,8 @@ WITHOUT_ENCODER = {"encoder": EncoderConfig("none"), "decoder": DecoderConfig("l
         ({"encoder": EncoderConfig("gru", layers=2), "decoder": DecoderConfig("lstm", layers=3, initial="state")},
          "model.decoder.initial state needs an encoder of the decoder's type and layers, but model.encoder has 2 of "
          "gru and model.decoder 3 of lstm: make them alike, or set model.decoder.initial to summary."),
-        ({"dim": 12, "decoder": DecoderConfig("lstm", context="top", attention="dot", heads=5)},
-         "model.dim (12) must be a multiple of model.decoder.heads (5)."),
+        ({"dim": 16, "decoder": DecoderConfig("lstm", context="top", attention="dot", heads=5)},
+         "model.dim (16) must be a multiple of model.decoder.heads (5)."),
         ({"heads": 4, "kv_heads": 3}, "model.heads (4) must be a multiple of model.kv_heads (3)."),
         ({"dim": 12, "heads": 4, "positions": "rotary"},
          "model.positions rotary turns pairs: model.dim / model.heads (3) must be even."),
