@@ -55,8 +55,16 @@ def _by_sorting(blocks: Tensor, sums: Tensor, count: int) -> tuple[Tensor, Tenso
 def _best_blocks(blocks: Tensor, sums: Tensor, count: int) -> Tensor:
     """The blocks (B, C) of each sentence that hold its `count` best."""
     sentences, width = sums.shape
-    maxima = blocks.amax(2).view(sentences, width, -1) + sums[:, :, None]
+    maxima = _maxima(blocks).view(sentences, width, -1) + sums[:, :, None]
     return maxima.flatten(1).topk(min(count, blocks.size(1)), sorted=False).indices
+
+
+def _maxima(blocks: Tensor) -> Tensor:
+    """The largest (B, C) of each of `blocks` (B, C, block); NaN, which torch puts first, comes last."""
+    maxima = blocks.amax(2)
+    if bool(maxima.isnan().any()):
+        return blocks.nan_to_num(-math.inf, math.inf, -math.inf).amax(2)
+    return maxima
 
 
 def _sums_in(blocks: Tensor, sums: Tensor, chosen: Tensor) -> Tensor:

@@ -34,7 +34,8 @@ class Grid(Beam):
 
     def ranked(self, log_probs: Tensor, discouraged: Tensor | None) -> tuple[Candidates, Candidates]:
         """As for a plain beam, of each beam; what ends comes from that of need 0."""
-        sums, tokens, needs, loss = self._continued(log_probs[:, : self.symbols.size], discouraged)
+        log_probs = log_probs[:, : self.symbols.size].nan_to_num(-math.inf, math.inf, -math.inf)  # NaN counts as -inf
+        sums, tokens, needs, loss = self._continued(log_probs, discouraged)
         count, width = self.sums.shape
         each = needs.view(count, 1, -1) == torch.arange(self.beams, device=needs.device)[:, None]  # (B, G, M)
         order = (sums - loss).view(count, 1, -1).masked_fill(~each, -math.inf)
@@ -64,7 +65,7 @@ class Grid(Beam):
         ends = tokens == self.symbols.eos
         needs = torch.where(ends, needed[:, None], needs)
         room = self.limits.repeat_interleave(self.sums.size(1))[:, None] - len(self.trace.tokens) - 1
-        never = (tokens == self.symbols.bos) | (tokens == self.symbols.pad) | sums.isnan()
+        never = (tokens == self.symbols.bos) | (tokens == self.symbols.pad)
         never |= torch.where(ends, needs > 0, needs > room.clamp(min=0))
         loss = torch.zeros_like(sums) if discouraged is None else discouraged.gather(1, tokens)
         return sums.masked_fill(never, -math.inf), tokens, needs, loss

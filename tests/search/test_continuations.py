@@ -44,6 +44,16 @@ def test_nan_is_never_found() -> None:
     assert tokens[0, :10].tolist() == list(range(190, 200))
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(0, None, 64)])
+def test_nan_drives_nothing_out(part: slice) -> None:
+    """Neither a hypothesis whose continuations are all NaN, nor one NaN in each block."""
+    torch.manual_seed(0)
+    log_probs, sums = torch.randn(2, 6400).log_softmax(-1), torch.zeros(1, 2)
+    log_probs[0, part] = math.nan
+    for found, expected in zip(best_continuations(log_probs, sums, 4), by_sorting(log_probs, sums, 4), strict=True):
+        assert torch.equal(found, expected)
+
+
 def test_fewer_where_fewer_exist() -> None:
     sums, hypotheses, tokens = best_continuations(torch.tensor([[-2.0, -1.0]]), torch.zeros(1, 1), 5)
     assert (sums.tolist(), hypotheses.tolist(), tokens.tolist()) == ([[-1.0, -2.0]], [[0, 0]], [[1, 0]])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from hypothesis import given, settings
@@ -100,3 +101,12 @@ def test_samples_cannot_require_phrases() -> None:
     )
     model = Table({"*": {"a": 0.5, "</s>": 0.5}})
     assert search(model, config(search="sample"), [5], lines=[line]) == [[]]
+
+
+def test_tokens_whose_probability_is_no_number_hide_no_others() -> None:
+    """They count as impossible, in a search that requires a phrase as in any other."""
+    row, line = {"a": 0.2, "b": 0.1, "</s>": 0.7}, LineOptions(required=((3,),))
+    broken = row | dict.fromkeys("cdefghij", math.nan)
+    found, expected = (search(Table({"*": each}), config(2), [5], lines=[line]) for each in (broken, row))
+    assert found == expected
+    assert (found[0][0].tokens, found[0][0].truncated) == ((3,), False)
