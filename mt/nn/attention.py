@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear, into_heads, of_heads
@@ -86,6 +87,7 @@ class _Attention(torch.autograd.Function):
             return out[:, :, : ctx.lengths[0]].to(result)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, kept = ctx.saved_tensors
         groups, grad, (queries, keys) = key.size(1), laid_out(grad, kept.dtype), ctx.lengths

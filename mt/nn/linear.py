@@ -21,6 +21,7 @@ from typing import Any, TypeAlias, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 _FEW = 256
 """Rows of float32 below which starting oneDNN costs more than it gains."""
@@ -136,6 +137,7 @@ class _Linear(torch.autograd.Function):
         return tuple(own.view(*lead, *part) for own, part in zip(columns, parts, strict=True))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, low = ctx.saved_tensors
         rows = _beside(grads, ctx.lead, low.dtype)

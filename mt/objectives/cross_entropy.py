@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from mt.data.batching import Batch
 from mt.nn.linear import laid_out, multiply, product_dtype
@@ -117,6 +118,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
         return total, nll
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad_total: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         grad_hidden, grad_weight = ctx.saved_tensors
         # In float32: a loss scale of 65,536 is infinite in float16.

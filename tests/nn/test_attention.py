@@ -114,6 +114,14 @@ def test_long_sequences_in_bfloat16_are_those_in_float32(mask: str | None, p: fl
         assert float((narrow.float() - plain).norm()) <= 0.01 * float(plain.norm())
 
 
+def test_there_is_no_second_derivative() -> None:
+    """And nobody is given a wrong one."""
+    inputs = projected()
+    grad, *_ = torch.autograd.grad(_attend_plainly(*inputs, None, 0.0).square().sum(), inputs, create_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        torch.autograd.backward(grad.sum())
+
+
 @every_kernel
 def test_weights_on_padding_are_exactly_zero(kernel: Kernel) -> None:
     """Fault 71: of a huge key and value behind the mask nothing is seen."""

@@ -119,6 +119,14 @@ def test_what_needs_no_gradient_gets_none() -> None:
     assert grad.shape == (300, 12)
 
 
+def test_there_is_no_second_derivative() -> None:
+    """And nobody is given a wrong one."""
+    given = tensors((300,), bias=False)
+    grad, _ = torch.autograd.grad(linear(*given).square().sum(), given[:2], create_graph=True)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="twice"):
+        torch.autograd.backward(grad.sum())
+
+
 def test_numbers_of_rows_are_few_and_little_greater() -> None:
     """A kernel is built for each, and kept."""
     counts = [padded(count) for count in range(20_000)]

@@ -51,6 +51,15 @@ def test_the_loss_is_torchs(rows: int, smoothing: float) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
+def test_there_is_no_second_derivative() -> None:
+    """And nobody is given a wrong one."""
+    hidden, weight = torch.randn(3, 6, requires_grad=True), torch.randn(31, 6, requires_grad=True)
+    total, _ = _FusedCrossEntropy.apply(hidden, weight, torch.arange(3), 0.1)  # type: ignore[no-untyped-call]
+    (grad,) = torch.autograd.grad(total.square(), hidden, create_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        torch.autograd.backward(grad.sum())
+
+
 def test_a_language_models_loss_has_the_source_in_it() -> None:
     """Each source token but the first, the end mark included, and each target token; no padding."""
     model, batch = build(CONFIGS["decoder_only"]), random_batch()
