@@ -110,7 +110,7 @@ def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Ten
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """Of operands as they are laid out, with `mask` lengthened, but not `bias`."""
     scores = multiply(_by_group(query, key.size(1)), key.transpose(-2, -1))
-    scores = scores.view(*query.shape[:3], -1).float().mul_(1 / math.sqrt(query.size(-1)))
+    scores = scores.view(*query.shape[:3], key.size(2)).float().mul_(1 / math.sqrt(query.size(-1)))
     if bias is not None:
         scores[..., : bias.size(-2), : bias.size(-1)] += bias
     if mask is not None:
@@ -140,7 +140,8 @@ def _softmax(scores: Tensor) -> Tensor:
 
 def _by_group(x: Tensor, groups: int) -> Tensor:
     """(B, H, T, ...) -> (B, G, H / G x T, ...): heads that share keys lie together."""
-    return x if x.size(1) == groups else x.reshape(x.size(0), groups, -1, x.size(-1))
+    count, heads, length, width = x.shape
+    return x if heads == groups else x.reshape(count, groups, heads // groups * length, width)
 
 
 def mask_bias(mask: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def into_heads(x: Tensor, weight: Tensor, bias: Tensor | None, *heads: int) -> t
     """x (B, T, D), weight (N, D), bias (N,) -> (B, H, T, K) for each H of `heads`, whose sum times K is N."""
     width = len(weight) // sum(heads)
     if (product := _whole_product(x, weight)) is not None:
-        out = torch.split(product(x, weight, bias).view(*x.shape[:-1], -1, width), list(heads), -2)
+        out = torch.split(product(x, weight, bias).view(*x.shape[:-1], sum(heads), width), list(heads), -2)
     else:
         parts = tuple((count, width) for count in heads)
         out = _Linear.apply(x, x.shape[:-1], weight, bias, product_dtype(x), parts)  # type: ignore[no-untyped-call]
@@ -177,7 +177,7 @@ def _beside(parts: Sequence[Tensor], lead: torch.Size, dtype: torch.dtype, total
 
 def _cut(rows: Tensor, shape: torch.Size) -> Tensor:
     """(M', N) -> (..., N), with all but the last size of `shape`."""
-    return rows[: shape[:-1].numel()].view(*shape[:-1], -1)
+    return rows[: shape[:-1].numel()].view(*shape[:-1], rows.size(1))
 
 
 def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:

@@ -150,6 +150,17 @@ def test_a_row_that_may_attend_nowhere(kernel: Kernel) -> None:
 
 
 @every_kernel
+@pytest.mark.parametrize(("batch", "length"), [(0, 3), (2, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nobody_asks(kernel: Kernel, batch: int, length: int, dtype: torch.dtype) -> None:
+    sizes = ((batch, 4, length, K), *[(batch, 2, 20, K)] * 2)
+    query, key, value = (torch.ones(size, dtype=dtype, requires_grad=True) for size in sizes)
+    out = kernel(query, key, value, torch.ones(batch, 1, 1, 20, dtype=torch.bool), 0.0)
+    assert out.shape == (batch, 4, length, K)
+    assert not any(grad.any() for grad in torch.autograd.grad(out.sum(), (query, key, value)))
+
+
+@every_kernel
 def test_large_scores_stay_finite(kernel: Kernel) -> None:
     query, key, value = projected()
     out = kernel(query * 1e4, key * 1e4, value, masks()["padding"], 0.0)

@@ -105,6 +105,18 @@ def test_no_rows(low: bool) -> None:
     assert not gradients(out, given)[1].any()
 
 
+@pytest.mark.parametrize("low", [True, False])
+def test_no_rows_of_heads(low: bool) -> None:
+    x, weight = torch.zeros(0, 4, 12, requires_grad=True), torch.zeros(10, 12, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        query, key = into_heads(x, weight, None, 3, 2)
+        out = of_heads(query, weight[:, :6], None)
+        same = shaped(rows_of(x), x)
+    assert (query.shape, key.shape) == ((0, 3, 4, 2), (0, 2, 4, 2))
+    assert (out.shape, same.shape) == ((0, 4, 10), (0, 4, 12))
+    assert not torch.autograd.grad(out.sum() + same.sum(), weight)[0].any()
+
+
 def test_it_has_the_names_of_torchs() -> None:
     assert Linear(3, 2).state_dict().keys() == nn.Linear(3, 2).state_dict().keys()
 
