@@ -11,6 +11,8 @@ from mt.models.encoded import Encoded
 from mt.models.parts import feed_forward
 from mt.nn.attention import mask_bias
 from mt.nn.dropout import dropout
+from mt.nn.linear import Linear
+from mt.nn.small_products import product_of_any_size
 
 
 class DecomposableLayer(nn.Module):
@@ -22,7 +24,7 @@ class DecomposableLayer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.attended = feed_forward(config)
-        self.join = nn.Linear(2 * config.dim, config.dim)
+        self.join = Linear(2 * config.dim, config.dim)
         self.compared = feed_forward(config)
         self.dropout, self.attention_dropout = config.dropout, config.attention_dropout
         nn.init.xavier_uniform_(self.join.weight)
@@ -31,13 +33,13 @@ class DecomposableLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """`x` (B, S, D) with `mask` (B, S) -> (B, S, D)."""
         weights = dropout(self.weights(x, mask), self.attention_dropout, self.training).to(x.dtype)
-        joined = self.join(torch.cat((x, weights @ x), -1)).relu()
+        joined = self.join(torch.cat((x, product_of_any_size(weights, x)), -1)).relu()
         return dropout(self.compared(joined), self.dropout, self.training)
 
     def weights(self, x: Tensor, mask: Tensor) -> Tensor:
         """The weights (B, S, S) float32 with which `forward` attends, before dropout."""
         features = self.attended(x)
-        scores: Tensor = features @ features.transpose(1, 2)  # (B, S, S)
+        scores = product_of_any_size(features, features.transpose(1, 2))  # (B, S, S)
         return (scores.float() + mask_bias(mask.unsqueeze(1))).softmax(dim=-1)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from mt.nn.loops import StepLinear, loop
 from mt.nn.recurrent import LayerState, Recurrence, RecurrentLayer, last_real
+from mt.nn.small_products import product_of_any_size
 
 
 class PastAttention(nn.Module):
@@ -29,9 +28,7 @@ class PastAttention(nn.Module):
     def forward(self, x: Tensor, mean: Tensor, keys: Tensor) -> Tensor:
         """Of `x` (N, I), the last mean s (N, D) and W_h h of the past, `keys` (N, t, D): the weights (N, t)."""
         query = self.input(x) + self.mean(mean)
-        with _whole_precision(x):
-            scores: Tensor = (keys + query.unsqueeze(1)).tanh().to(self.score.dtype) @ self.score
-            return scores.softmax(dim=1)
+        return product_of_any_size((keys + query.unsqueeze(1)).tanh(), self.score).softmax(dim=1)
 
 
 class IntraAttentionLayer(Recurrence):
@@ -69,14 +66,8 @@ class IntraAttentionLayer(Recurrence):
         """Read `x` (N, I) in `state`: the output (N, D), and the state after it."""
         _, _, mean, hiddens, cells, keys = state
         weights = self.self_attention(x, mean, keys).unsqueeze(1)  # (N, 1, t)
-        with _whole_precision(x):
-            mean, cell = ((weights @ past).squeeze(1) for past in (hiddens, cells))
+        mean, cell = (product_of_any_size(weights, past).squeeze(1) for past in (hiddens, cells))
         hidden, (_, cell) = self.lstm.step(x, (mean, cell))
         now = (hidden, cell, self.self_attention.key(hidden))
         past = (torch.cat((old, new.unsqueeze(1)), 1) for old, new in zip((hiddens, cells, keys), now, strict=True))
         return hidden, (hidden, cell, mean, *past)
-
-
-def _whole_precision(x: Tensor) -> AbstractContextManager[Any]:
-    """On a CPU the products over the past are in the type of the weights: their sizes differ from step to step."""
-    return torch.autocast("cpu", enabled=False) if x.is_cpu else nullcontext()

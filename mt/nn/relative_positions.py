@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from mt.nn.places import Places, Positions
 from mt.nn.sinusoids import Sinusoids
+from mt.nn.small_products import product_of_any_size
 
 
 class RotaryPositions(Positions):
@@ -75,7 +76,7 @@ class RelativePositions(Positions):
 
     def bias(self, query: Tensor, places: Places, keys: Places) -> Tensor:
         """q . a / sqrt(K): (B, H, T, S)."""
-        products = query @ self.vectors.t().to(query.dtype) / math.sqrt(query.size(-1))  # (B, H, T, 33)
+        products = product_of_any_size(query, self.vectors.t()) / math.sqrt(query.size(-1))  # (B, H, T, 33)
         index = places.distance(keys).clamp(-self.clip, self.clip) + self.clip
         index = index.view(-1, 1, *index.shape[-2:])  # (1 or B, 1, T, S)
         return products.gather(3, index.expand(*products.shape[:3], -1))

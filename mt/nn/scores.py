@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from mt.nn.linear import Linear
 from mt.nn.loops import StepLinear
+from mt.nn.small_products import product_of_any_size, widened
 from mt.nn.tanh import tanh
 
 
@@ -29,12 +30,13 @@ class Dot(nn.Module):
         self.heads = heads
 
     def keys(self, memory: Tensor) -> Tensor:
-        """The encoder's states (..., S, D) as they are."""
-        return memory
+        """The encoder's states (..., S, D)."""
+        return widened(memory)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Compare `query` (..., T, D) with `keys` (..., S, D): (..., H, T, S)."""
-        return by_head(query, self.heads) @ by_head(keys, self.heads).transpose(-2, -1)
+        query, keys = by_head(query, self.heads), by_head(keys, self.heads)
+        return product_of_any_size(query, keys.transpose(-2, -1))
 
 
 class General(Dot):
@@ -47,8 +49,7 @@ class General(Dot):
 
     def keys(self, memory: Tensor) -> Tensor:
         """The encoder's states (..., S, D), projected."""
-        projected: Tensor = self.key(memory)
-        return projected
+        return widened(self.key(memory))
 
 
 class Additive(nn.Module):
@@ -79,7 +80,7 @@ class Additive(nn.Module):
         if self.heads == 1:
             return (compared @ weights).unsqueeze(-3)
         each: Tensor = torch.block_diag(*weights.view(self.heads, 1, -1))  # type: ignore[no-untyped-call]
-        return torch.movedim(compared @ each.t(), -1, -3)  # (H, D): each row has one head's numbers
+        return torch.movedim(product_of_any_size(compared, each.t()), -1, -3)  # (H, D): each row has one head's numbers
 
 
 SCORES: dict[str, type[Dot] | type[Additive]] = {

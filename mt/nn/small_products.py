@@ -2,7 +2,8 @@
 
 In bfloat16 they take a third of their time in float32. But oneDNN, which multiplies bfloat16, builds a kernel for each
 size that it meets, half a millisecond and half a megabyte each, and never forgets one: so lengths are rounded up, and
-it is always a power of two of matrices that are multiplied at a time.
+it is always a power of two of matrices that are multiplied at a time. Where that does not pay, as in attention that
+goes step by step, the products are in float32 (`product_of_any_size`).
 """
 
 from __future__ import annotations
@@ -52,3 +53,15 @@ def multiply(x: Tensor, y: Tensor) -> Tensor:
         some = slice(min(start, len(left) - size), min(start + size, len(left)))  # the last may repeat a part
         torch.bmm(left[some], right[some], out=out[some])
     return out.view(*x.shape[:2], *out.shape[1:])
+
+
+def product_of_any_size(x: Tensor, y: Tensor) -> Tensor:
+    """`x` @ `y`, on a CPU not in the narrower type that autocast asks for, which needs a kernel for each size."""
+    x, y = widened(x), widened(y)
+    with torch.autocast("cpu", enabled=False):
+        return x @ y
+
+
+def widened(x: Tensor) -> Tensor:
+    """`x` as `product_of_any_size` takes it, which spares many products of it their conversions."""
+    return x.float() if x.is_cpu and torch.is_autocast_enabled("cpu") else x

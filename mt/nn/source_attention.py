@@ -8,6 +8,7 @@ from mt.nn.attention import KeysValues, mask_bias
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
 from mt.nn.scores import SCORES, by_head
+from mt.nn.small_products import product_of_any_size, widened
 from mt.nn.windows import WINDOWS
 
 
@@ -33,7 +34,7 @@ class SourceAttention(nn.Module):
 
     def keys_values(self, memory: Tensor) -> KeysValues:
         """Project `memory` (B, S, D) once, for any number of queries; both (B, S, D)."""
-        return KeysValues(self.score.keys(memory), memory if self.value is None else self.value(memory))
+        return KeysValues(self.score.keys(memory), widened(memory if self.value is None else self.value(memory)))
 
     def forward(self, query: Tensor, memory: KeysValues, mask: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
         """Attend from `query` (B, T, D), at target `position` (T,) or one for all (), by `mask` (B, S).
@@ -58,7 +59,8 @@ class SourceAttention(nn.Module):
         weights = _weigh(self.score(query, key), mask.unsqueeze(-3))
         if factor is not None:
             weights = weights * factor.unsqueeze(-3)
-        found = dropout(weights, self.dropout, self.training).to(value.dtype) @ by_head(value, self.heads)
+        kept = dropout(weights, self.dropout, self.training).to(value.dtype)
+        found = product_of_any_size(kept, by_head(value, self.heads))
         return found.transpose(-2, -3).flatten(-2), weights
 
 

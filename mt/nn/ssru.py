@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from mt.nn.linear import Linear
 from mt.nn.places import Places
 
 
@@ -31,8 +32,8 @@ class SSRU(nn.Module):
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.input = nn.Linear(dim, dim, bias=False)
-        self.forget = nn.Linear(dim, dim)
+        self.input = Linear(dim, dim, bias=False)
+        self.forget = Linear(dim, dim)
         nn.init.xavier_uniform_(self.input.weight)
         nn.init.xavier_uniform_(self.forget.weight)
         nn.init.zeros_(self.forget.bias)

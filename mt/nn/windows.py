@@ -56,7 +56,7 @@ class LocalPredictive(nn.Module):
         super().__init__()
         self.size = size
         self.inner = StepLinear(dim, dim, bias=False)
-        self.outer = nn.Linear(dim, 1, bias=False)
+        self.outer = StepLinear(dim, 1, bias=False)
         nn.init.xavier_uniform_(self.inner.weight)
         nn.init.normal_(self.outer.weight, std=1 / math.sqrt(dim))
 

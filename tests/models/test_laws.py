@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mt.data.batching import Batch, collate
 from mt.models.config import ModelConfig
 from mt.models.keys import keys_read
+from mt.nn.linear import padded
 from mt.objectives.cross_entropy import CrossEntropy
 from tests.models.laws import (
     BOS,
@@ -280,6 +283,35 @@ def test_bfloat16_autocast_is_close_to_float32(config: ModelConfig) -> None:
         stepped, _ = model.step(batch.tgt_in[:, 0], model.start(batch.src, batch.src_mask))
     torch.testing.assert_close(found.exp(), expected.exp(), rtol=0, atol=0.05)
     torch.testing.assert_close(stepped.exp(), expected[:, 0].exp(), rtol=0, atol=0.05)
+
+
+class Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps the sizes of what is multiplied in bfloat16: of matrices, and of many of them at once."""
+
+    kinds = ("mm", "addmm", "_linear_pointwise", "bmm", "baddbmm")
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: dict[str, set[torch.Size]] = {kind: set() for kind in self.kinds}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        operands = [x.shape for x in args if isinstance(x, Tensor) and x.dtype == torch.bfloat16]
+        self.sizes.get(func.overloadpacket.__name__, set()).update(operands)
+        return func(*args, **(kwargs or {}))
+
+
+@every_config
+def test_products_in_bfloat16_have_few_sizes(config: ModelConfig) -> None:
+    """A CPU keeps a kernel for each: rows are rounded up, and matrices are taken by powers of two at a time."""
+    model, batch = build(config), random_batch([(8, 10)] * 13)
+    with Products() as products:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = CrossEntropy(label_smoothing=0.1)(model, batch).total
+        torch.autograd.backward(loss)
+    many = {size[0] for kind in ("bmm", "baddbmm") for size in products.sizes.pop(kind)}
+    assert not [count for count in many if count.bit_count() > 1]
+    assert not [size for sizes in products.sizes.values() for size in sizes if any(padded(n) != n for n in size)]
+    assert any(products.sizes.values())
 
 
 @every_config
