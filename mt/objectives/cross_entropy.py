@@ -64,9 +64,8 @@ class CrossEntropy:
     def of(self, output: nn.Linear, hidden: Tensor, targets: Tensor, mask: Tensor) -> Loss:
         """The loss of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D) through `output`."""
         hidden, targets = hidden[mask], targets[mask]
-        total, nll = _FusedCrossEntropy.apply(  # type: ignore[no-untyped-call]
-            hidden, output.weight, targets, self.label_smoothing
-        )
+        weight = output.weight if torch.is_grad_enabled() else output.weight.detach()  # which asks for no gradient
+        total, nll = _FusedCrossEntropy.apply(hidden, weight, targets, self.label_smoothing)  # type: ignore[no-untyped-call]
         return Loss(total, nll, targets.numel())
 
 
@@ -87,6 +86,27 @@ class LanguageModelCrossEntropy:
         return replace(of_target, total=of_target.total + of_source.total)
 
 
+@dataclass(frozen=True)
+class _Goal:
+    """What the probabilities of `targets` (M,) should be: (1 - e) one-hot + e / V, with e the `smoothing`."""
+
+    targets: Tensor
+    smoothing: float
+    dtype: torch.dtype
+    """Of the products."""
+
+    @property
+    def share(self) -> float:
+        """1 - e, as the products' type holds it."""
+        share = 1 - self.smoothing
+        return float(torch.tensor(share, dtype=self.dtype)) if self.dtype.itemsize < 4 else share
+
+    @property
+    def rest(self) -> float:
+        """What it does not: bfloat16 has 0.17 % less than 0.9, and the gradients of all targets would lack it alike."""
+        return 1 - self.smoothing - self.share
+
+
 class _FusedCrossEntropy(torch.autograd.Function):
     """Loss and gradients, chunk by chunk: hidden (M, D), weight (V, D), targets (M,) -> the two sums of `Loss`.
 
@@ -95,16 +115,14 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        dtype = product_dtype(weight)
+        goal, size = _Goal(targets, smoothing, product_dtype(weight)), chunk_size(hidden.device, len(weight))
         with torch.autocast(hidden.device.type, enabled=False):
-            rows, low = laid_out(hidden, dtype, -(-len(targets) // BLOCK) * BLOCK), weight.to(dtype)
-            gradients = _Gradients.zeros(rows, low) if ctx.needs_input_grad[0] else None
-            # Bfloat16 has 0.17 % less than 0.9, and the gradients of all targets would lack it alike.
-            share = float(torch.tensor(1 - smoothing, dtype=dtype)) if dtype.itemsize < 4 else 1 - smoothing
+            rows, low = laid_out(hidden, goal.dtype, -(-len(targets) // BLOCK) * BLOCK), weight.to(goal.dtype)
+            gradients = _Gradients.begun(rows, low) if any(ctx.needs_input_grad) else None
             nll, mass = hidden.new_zeros(2, dtype=torch.float32)
-            for start in range(0, len(targets), chunk_size(hidden.device, len(weight))):
-                chunk = slice(start, start + chunk_size(hidden.device, len(weight)))
-                grad, log_mass, chosen = _gradient(rows[chunk], low, targets[chunk], share)
+            for start in range(0, len(targets), size):
+                chunk = slice(start, start + size)
+                grad, log_mass, chosen = _gradient(rows[chunk], low, targets[chunk], goal.share)
                 nll += (log_mass - chosen).sum()
                 mass += log_mass.sum()
                 if gradients is not None:
@@ -112,8 +130,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
             mean = weight.mean(0, dtype=torch.float32)
             total = (1 - smoothing) * nll + smoothing * (mass - hidden.sum(0, dtype=torch.float32) @ mean)
             if gradients is not None:
-                whole = gradients.smoothed(hidden, mean, smoothing)
-                ctx.save_for_backward(*_with_rest(*whole, hidden, weight, targets, 1 - smoothing - share))
+                ctx.save_for_backward(*gradients.whole(hidden, weight, mean, goal))
         ctx.mark_non_differentiable(nll)
         return total, nll
 
@@ -127,7 +144,7 @@ class _FusedCrossEntropy(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class _Gradients:
-    """Of the sum of log-likelihoods, a chunk after another."""
+    """Of the sum of negative log-likelihoods, a chunk after another."""
 
     hidden: Tensor
     """(M', D), of the products' type."""
@@ -135,8 +152,8 @@ class _Gradients:
     """(D, V) float32: transposed, its products are faster."""
 
     @classmethod
-    def zeros(cls, rows: Tensor, weight: Tensor) -> _Gradients:
-        """For `rows` (M', D) and `weight` (V, D)."""
+    def begun(cls, rows: Tensor, weight: Tensor) -> _Gradients:
+        """For `rows` (M', D) and `weight` (V, D), before the first chunk."""
         return cls(torch.empty_like(rows), rows.new_zeros(weight.shape[::-1], dtype=torch.float32))
 
     def add(self, rows: Tensor, chunk: slice, weight: Tensor, grad: Tensor) -> None:
@@ -144,22 +161,16 @@ class _Gradients:
         self.hidden[chunk] = multiply(grad, weight.t())
         self.weight.add_(multiply(rows[chunk].t(), grad.t()))
 
-    def smoothed(self, hidden: Tensor, mean: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """(M, D) and (V, D) float32, with the smoothing's share: -e / V for every logit of `hidden` (M, D)."""
+    def whole(self, hidden: Tensor, weight: Tensor, mean: Tensor, goal: _Goal) -> tuple[Tensor, Tensor]:
+        """(M, D) and (V, D) float32, of `goal` with nothing left out; `mean` (D,) is that of the rows of `weight`."""
         states = hidden.sum(0, dtype=torch.float32).unsqueeze(1)
-        weight = self.weight.sub_(states, alpha=smoothing / self.weight.size(1))
-        return self.hidden[: len(hidden)].float().sub_(mean, alpha=smoothing), weight.t().contiguous()
-
-
-def _with_rest(
-    of_hidden: Tensor, of_weight: Tensor, hidden: Tensor, weight: Tensor, targets: Tensor, rest: float
-) -> tuple[Tensor, Tensor]:
-    """The gradients, from whose targets' entries `rest` is taken that the products' type could not hold."""
-    if rest:
-        of_hidden.sub_(weight[targets], alpha=rest)
-        # On a CPU it adds in one order, whatever the threads; index_put_ does not.
-        of_weight.index_add_(0, targets, hidden.float() * -rest)
-    return of_hidden, of_weight
+        of_weight = self.weight.sub_(states, alpha=goal.smoothing / len(weight)).t().contiguous()
+        of_hidden = self.hidden[: len(hidden)].float().sub_(mean, alpha=goal.smoothing)
+        if goal.rest:
+            of_hidden.sub_(weight[goal.targets], alpha=goal.rest)
+            # On a CPU it adds in one order, whatever the threads; index_put_ does not.
+            of_weight.index_add_(0, goal.targets, hidden.float() * -goal.rest)
+        return of_hidden, of_weight
 
 
 def _gradient(rows: Tensor, weight: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor, Tensor]:

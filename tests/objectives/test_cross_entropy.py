@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mt.data.batching import Batch, collate
-from mt.objectives.cross_entropy import CHUNK, CrossEntropy, LanguageModelCrossEntropy, _FusedCrossEntropy
+from mt.objectives.cross_entropy import CHUNK, CrossEntropy, LanguageModelCrossEntropy, _FusedCrossEntropy, _Gradients
 from tests.models.laws import BOS, CONFIGS, EOS, PAD, build, pairs, random_batch
 
 
@@ -224,9 +224,21 @@ def test_no_targets_no_loss() -> None:
     assert not grad.any()
 
 
-def test_without_gradients_none_are_computed() -> None:
+def test_without_gradients_none_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the output layer's weight would ask for one."""
     model, batch = fixed(torch.randn(1, 2, 7)), only_targets([[5]])
+    expected = CrossEntropy(0.1)(model, batch)
+    monkeypatch.delattr(_Gradients, "begun")
     with torch.no_grad():
         loss = CrossEntropy(0.1)(model, batch)
-    assert not loss.total.requires_grad
-    assert not loss.nll.requires_grad
+    assert torch.equal(loss.total, expected.total)
+    with pytest.raises(AttributeError):
+        CrossEntropy(0.1)(model, batch)
+
+
+def test_an_output_layer_may_learn_alone() -> None:
+    model, batch = fixed(torch.randn(1, 2, 7)), only_targets([[5]])
+    expected = by_torch(model.hidden(batch) @ model.output.weight.t(), batch, 0.1)
+    found = CrossEntropy(0.1)(model, batch).total
+    for ours, theirs in zip(*(torch.autograd.grad(x, model.output.weight) for x in (found, expected)), strict=True):
+        torch.testing.assert_close(ours, theirs)
