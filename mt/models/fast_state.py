@@ -76,26 +76,25 @@ class FastState:
         attention = None if self.attention is None else self.attention.index_select(0, rows)
         places = rows if self.places is None else self.places.index_select(0, rows)
         count, width, _ = self.past.mask.shape
-        if count == 1 and len(rows):
-            return self._selected(places, None, attention)
         owners = places // width
         kept, counts = torch.unique_consecutive(owners, return_counts=True)
         if not bool((counts == counts[:1]).all()):
-            return self._selected(places, owners, attention)
-        if len(rows) != len(kept) * width or len(kept) < LEAST_BUSY * count or not bool((kept[1:] > kept[:-1]).all()):
-            return self._selected(places, kept, attention)
-        return self._idling(places, kept, attention)
+            kept = owners  # each row becomes a sentence of its own
+        if torch.equal(kept, torch.arange(count)):
+            return self._selected(places, None, attention)
+        as_wide = len(rows) == len(kept) * width and bool((kept[1:] > kept[:-1]).all())
+        if as_wide and len(kept) >= LEAST_BUSY * count:
+            return self._idling(places, kept, attention)
+        return self._selected(places, kept, attention)
 
     def _selected(self, places: Tensor, sentences: Tensor | None, attention: Tensor | None) -> FastState:
-        """Rows at `places` (N',) now, of `sentences` (U',); None: of all, in their order."""
+        """Rows at `places` (N',) now, of `sentences` (U',), which are copied; None: of all, in their order."""
         source = self.source if sentences is None else self.source.select(sentences)
         return FastState(self.position, self.past.select(places, sentences), source, attention)
 
     def _idling(self, places: Tensor, kept: Tensor, attention: Tensor | None) -> FastState:
-        """Rows at `places` (N',) now, as many as there are of each of the sentences `kept`, which rise."""
+        """Rows at `places` (N',) now, as many of each of the sentences `kept`, which rise, as there were."""
         count, width, _ = self.past.mask.shape
-        if len(kept) == count:
-            return self._selected(places, None, attention)
         every = torch.arange(count * width).view(count, width)
         busy = every.index_select(0, kept).view(-1)
         moved = every.index_copy(0, kept, places.view(-1, width)).view(-1)

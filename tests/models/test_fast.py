@@ -130,6 +130,20 @@ def test_the_places_of_dropped_sentences_are_idle_until_many_are(config: ModelCo
 
 @every_kind
 @torch.inference_mode()
+def test_nothing_is_copied_while_all_sentences_go_on(config: ModelConfig) -> None:
+    """However many hypotheses of each there are from now on."""
+    _, fast = both(config)
+    batch = random_batch()
+    _, state = fast.step(torch.full((4,), BOS), fast.start(batch.src, batch.src_mask))
+    for rows in ([0, 0, 1, 1, 2, 2, 3, 3], [1, 1, 3, 2, 5, 4, 6, 7], [0, 2, 5, 7]):
+        after = state.select(torch.tensor(rows))
+        assert after.source is state.source
+        assert after.past.slots is state.past.slots
+        state = after
+
+
+@every_kind
+@torch.inference_mode()
 def test_batch_mates_change_nothing(config: ModelConfig) -> None:
     _, fast = both(replace(config, norm_position="pre"))
     together = random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
