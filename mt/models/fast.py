@@ -25,7 +25,7 @@ FORMS: dict[tuple[str, str], type[FastModel]] = {
 
 
 class Decoding(Protocol):
-    """What a search needs of a model: `Seq2Seq` without training."""
+    """What a search needs of a model: `Seq2Seq` without training or gradients."""
 
     @property
     def start(self) -> Callable[..., Any]:
@@ -86,11 +86,13 @@ class PackedModel:
         self._model = model
         self._inner, self._output = PackedProducts(PACKINGS[precision]), PackedProducts(output_packing(precision))
 
+    @torch.no_grad()
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> Any:
         """As `Seq2Seq`."""
         with products_by(self._inner):
             return self._model.start(src, src_mask, attention)
 
+    @torch.no_grad()
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         with products_by(self._inner):

@@ -1,4 +1,4 @@
-"""The layers of the fast Transformer (mt/models/fast.py), made of trained ones.
+"""The layers of the fast Transformer (mt/models/fast_model.py), made of trained ones.
 
 The rows of N = U x W hypotheses are carried as M >= N, which is rounded up: see `mt.nn.packed.rounded`.
 """

@@ -32,7 +32,7 @@ class FastModel(ABC):
     """The fast form of a layer that reads the target."""
 
     def __init__(self, model: EncoderDecoder, precision: str = "fp32") -> None:
-        """Pack `model`, which must be one that `mt.models.fast.can_be_fast`, in one of `mt.nn.packed.PACKINGS`.
+        """Pack `model`, of which this is the `mt.models.fast.fast_form`, in one of `mt.nn.packed.PACKINGS`.
 
         Raises:
             ConfigError: this PyTorch cannot compute in that precision.
@@ -46,8 +46,9 @@ class FastModel(ABC):
         self.output = output_packing(precision)(model.output.weight, model.output.bias)
         self.watched = watched_layer(decoder.layers)
 
+    @torch.no_grad()
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> FastState:
-        """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S)."""
+        """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S), in which no row is empty."""
         count, length = src.shape
         wide = max(WIDE - length, -length % 4)
         mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
@@ -59,6 +60,7 @@ class FastModel(ABC):
         looked = torch.zeros(count, length) if attention else None
         return FastState(0, past, FastSource(keys, values, mask, length), looked)
 
+    @torch.no_grad()
     def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         state = state.with_room()

@@ -1,4 +1,4 @@
-"""What decoding remembers of sources and hypotheses, in the layout of the fast Transformer (mt/models/fast.py)."""
+"""What decoding remembers of sources and hypotheses, in the layout of mt/models/fast_model.py."""
 
 from __future__ import annotations
 

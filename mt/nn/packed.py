@@ -159,4 +159,4 @@ class PackedProducts:
         rows = x.flatten(0, -2)
         count = len(rows)
         out = packed(F.pad(rows, (0, 0, 0, rounded(count) - count)))[:count]
-        return out.to(x.dtype).view(*x.shape[:-1], -1)
+        return out.to(x.dtype).view(*x.shape[:-1], out.size(1))

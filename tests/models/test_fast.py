@@ -207,6 +207,13 @@ def test_less_precision_of_any_other_model_is_close(name: str, precision: str, e
     assert 0 < float((exact - found).abs().max()) < error
 
 
+@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+def test_it_needs_no_word_to_go_without_gradients(config: ModelConfig) -> None:
+    decoding, batch = for_decoding(build(config).eval()), random_batch()
+    found, _ = decoding.step(torch.full((4,), BOS), decoding.start(batch.src, batch.src_mask))
+    assert not found.requires_grad
+
+
 def test_a_model_without_a_fast_form_is_searched_as_it_is() -> None:
     model: object = for_decoding(nn.Identity())
     assert isinstance(model, nn.Identity)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from mt.errors import ConfigError
 from mt.nn import packed
-from mt.nn.packed import PACKINGS, PackedFloat, rounded
+from mt.nn.packed import PACKINGS, PackedFloat, PackedProducts, rounded
 
 ERRORS = {"fp32": 1e-5, "bf16": 0.05, "int8": 0.05}
 
@@ -60,3 +60,10 @@ def test_rows_are_rounded_to_few_numbers() -> None:
     assert [rounded(count) for count in (1, 5, 7, 17, 33, 320, 321)] == [1, 5, 7, 18, 36, 320, 352]
     assert len({rounded(count) for count in range(256, 512)}) <= 9
     assert all(count <= rounded(count) <= 1.125 * count for count in range(8, 5000))
+
+
+@pytest.mark.parametrize("name", PACKINGS)
+def test_of_no_rows_there_is_nothing(name: str) -> None:
+    weight = torch.ones(6, 4)
+    with torch.no_grad():
+        assert PackedProducts(PACKINGS[name])(torch.ones(0, 3, 4), weight, None).shape == (0, 3, 6)
