@@ -134,7 +134,8 @@ class TorchEngine:
         """`work` on batches of like lengths, as lists of positions; its results in the order of the sources."""
         found: dict[int, Result] = {}
         src_lengths, tgt_lengths = (np.array([len(ids) for ids in side], np.int64) for side in (sources, targets))
-        with torch.inference_mode(), evaluating(self.model):
+        as_asked = torch.autocast(self.device.type, enabled=False)  # the config says the precision
+        with torch.inference_mode(), as_asked, evaluating(self.model):
             for batch in by_length(src_lengths, tgt_lengths, budget) if len(sources) else ():
                 found.update(zip(batch.tolist(), work(batch.tolist()), strict=True))
         return [found[number] for number in range(len(sources))]

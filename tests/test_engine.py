@@ -53,6 +53,14 @@ def test_changed_weights_are_searched_with() -> None:
     assert translator.engine.search([[4, 5, 6]], translator.config) != before
 
 
+def test_its_precision_is_not_that_of_its_surroundings() -> None:
+    config = DecodeConfig(beam_size=2, max_length=6)
+    expected, scores = engine().search(SOURCES, config), engine().log_probs([[5, 6]], [[7]])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert engine().search(SOURCES, config) == expected
+        assert engine().log_probs([[5, 6]], [[7]]) == scores
+
+
 WIDE = {
     "beam": DecodeConfig(beam_size=40, n_best=40, max_length=8),
     "coverage": DecodeConfig(beam_size=2 * ROOM + 1, coverage_penalty=0.2, max_length=8),
