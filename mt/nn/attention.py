@@ -34,7 +34,7 @@ def attend(
     """softmax(Q K^T / sqrt(K) + bias) V: query (B, H, T, K), key and value (B, G, S, K) -> (B, H, T, K).
 
     H / G heads of queries share one of keys and values (Ainslie et al. 2023). A row that may attend nowhere gets zeros,
-    and no gradient. `p` is the dropout on the attention weights.
+    and no gradient. `p` is the dropout on the attention weights. On a CPU it is computed in float32 at most.
     """
     kernel = _attend_plainly if query.is_cpu else _attend_fused
     return kernel(query, key, value, mask, p if training else 0.0, bias)

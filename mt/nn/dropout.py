@@ -14,7 +14,10 @@ from torch import Tensor
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Zero elements of `x` with probability `p` (on a CPU rounded to a 256th) and scale the rest to keep the mean."""
+    """Zero elements of `x` with probability `p` and scale the rest to keep the mean.
+
+    On a CPU `p` is rounded to a 256th, but to neither 0 nor 1.
+    """
     if not training or p == 0:
         return x
     if not x.is_cpu:

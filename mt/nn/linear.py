@@ -181,7 +181,7 @@ def _cut(rows: Tensor, shape: torch.Size) -> Tensor:
 
 
 def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
-    """grad (M', N) and x (M or M', K) -> (N, K) float32."""
+    """grad (M', N) and x (M or M', K) -> (N, K): where both have M' rows of float32 at least, else of their type."""
     if len(x) == len(grad):
         return multiply(grad.t(), x.t()).to(torch.promote_types(x.dtype, torch.float32))
     whole = len(x) // 64 * 64
