@@ -17,7 +17,7 @@ from mt.nn.packed import PACKINGS, PackedProducts, output_packing
 from mt.nn.places import Positions
 from mt.nn.self_attention import SelfAttention
 
-# encoder.type and decoder.type -> the fast form, where all attention is plain.
+# encoder.type and decoder.type -> the fast form, where attention is of the kinds that it knows.
 FORMS: dict[tuple[str, str], type[FastModel]] = {
     ("transformer", "transformer"): FastTransformer,
     ("none", "language_model"): FastLanguageModel,
@@ -55,7 +55,7 @@ def fast_form(model: nn.Module) -> type[FastModel] | None:
     """What computes the function of `model` in fewer and larger operations."""
     if type(model) is not EncoderDecoder or not _on_cpu(model):
         return None
-    if not all(_is_plain(part) for part in model.modules() if isinstance(part, Projections)):
+    if not all(_is_known(part) for part in model.modules() if isinstance(part, Projections)):
         return None
     return FORMS.get((model.config.encoder.type, model.config.decoder.type))
 
@@ -64,14 +64,13 @@ def _on_cpu(model: EncoderDecoder) -> bool:
     return model.output.weight.is_cpu and model.output.weight.dtype == torch.float32
 
 
-def _is_plain(attention: Any) -> bool:
-    """Whether it is Vaswani et al.'s: all heads have keys of their own, and nothing else counts, such as distances."""
-    if attention.kv_heads != attention.heads or type(attention) not in (SelfAttention, MultiHeadAttention):
-        return False
+def _is_known(attention: Any) -> bool:
+    """Whether it attends to everything, by products of queries and keys alone: without windows, or biases of scores."""
     if type(attention) is MultiHeadAttention:
         return True
-    kind = type(attention.positions)
-    return attention.window is None and kind.rotate is Positions.rotate and kind.bias is Positions.bias
+    if type(attention) is not SelfAttention or attention.window is not None:
+        return False
+    return type(attention.positions).bias is Positions.bias
 
 
 class PackedModel:

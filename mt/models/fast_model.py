@@ -40,7 +40,8 @@ class FastModel(ABC):
         decoder: Any = model.decoder
         self.src_embedding: Any = model.src_embedding
         self.tgt_embedding: Any = model.tgt_embedding
-        self.heads = model.config.heads
+        config = model.config
+        self.heads, self.groups, self.width = config.heads, config.kv_heads or config.heads, config.dim // config.heads
         self.layers = [self.layer(layer, PACKINGS[precision]) for layer in decoder.layers]
         self.norm = fast_norm(decoder.norm)
         self.output = output_packing(precision)(model.output.weight, model.output.bias)
@@ -53,10 +54,10 @@ class FastModel(ABC):
         wide = max(WIDE - length, -length % 4)
         mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
         mask = F.pad(mask, (0, wide), value=NEVER)[:, None]
-        rows = self._rows(count, length + wide)
+        rows = self._rows(count, length + wide, Places.following(0, length + wide, src.device))
         x = F.pad(self._embed_source(src), (0, 0, 0, wide)).flatten(0, 1)
         keys, values = zip(*self._read_source(F.pad(x, (0, 0, 0, rows.total - len(x))), rows, mask), strict=True)
-        past = Past.start(len(self.layers), count, self.heads, x.size(1) // self.heads)
+        past = Past.start(len(self.layers), count, self.groups, self.width)
         looked = torch.zeros(count, length) if attention else None
         return FastState(0, past, FastSource(keys, values, mask, length), looked)
 
@@ -65,35 +66,39 @@ class FastModel(ABC):
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         state = state.with_room()
         past, source, attention = state.past.grown(), state.source, state.attention
-        rows, count = self._rows(*past.mask.shape[:2]), tokens.size(0)
-        mask = _of_heads(_padded(past.mask, WIDE - past.used, NEVER), self.heads)
-        source_mask = _of_heads(source.mask, self.heads)
+        rows, count = self._rows(len(past.mask), past.width, self._places(state)), tokens.size(0)
+        mask = rows.mask(_padded(past.mask, WIDE - past.used, NEVER))
+        source_mask = rows.mask(source.mask)
         tokens = state.spread(tokens)
-        x = self._embed(_padded(tokens, rows.total - tokens.size(0), 0), rows, state)
-        for number, (layer, slots) in enumerate(zip(self.layers, past.layers(mask.size(2)), strict=True)):
+        x = self._embed(_padded(tokens, rows.total - tokens.size(0), 0), rows)
+        for number, (layer, slots) in enumerate(zip(self.layers, past.layers(mask.size(-1)), strict=True)):
             block = Block(source.keys[number], source.values[number], source_mask)
             x, weights = layer.step(x, rows, slots, mask, block)
             if attention is not None and number == self.watched:
-                heads = weights.view(rows.sentences, rows.heads, rows.positions, -1)
-                attention = state.gathered(heads.mean(1).flatten(0, 1)[:, : source.length], count)
+                attention = state.gathered(weights.mean(1).flatten(0, 1)[:, : source.length], count)
         logits = self.output(self.norm(state.gathered(x, rounded(count))))[:count]
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
         return log_probs, FastState(state.position + 1, past, source, attention, state.places)
 
     @abstractmethod
     def _embed_source(self, src: Tensor) -> Tensor:
-        """Vectors (B, S, D) of `src` (B, S)."""
+        """Vectors (B, S, D) of `src` (B, S), where they stand."""
 
     @abstractmethod
     def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
-        """For each layer keys (U x H, K, S) and values (U x H, S, K) of the source `x` (M, D), by `mask` (U, 1, S)."""
+        """For each layer keys (U x G, K, S) and values (U x G, S, K) of the source `x` (M, D), by `mask` (U, 1, S)."""
 
     @abstractmethod
-    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:
-        """Vectors (M, D) of the `tokens` (M,) that come next in `state`."""
+    def _places(self, state: FastState) -> Places:
+        """Where the tokens stand that come next in `state`: (1,), or (U, W)."""
 
-    def _rows(self, sentences: int, positions: int) -> Rows:
-        return Rows(sentences, positions, self.heads, rounded(sentences * positions))
+    @abstractmethod
+    def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
+        """Vectors (M, D) of `tokens` (M,) in these rows."""
+
+    def _rows(self, sentences: int, positions: int, places: Places) -> Rows:
+        total = rounded(sentences * positions)
+        return Rows(sentences, positions, total, self.heads, self.groups, self.width, places)
 
 
 class FastTransformer(FastModel):
@@ -114,18 +119,20 @@ class FastTransformer(FastModel):
         return embedded
 
     def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
-        heads_mask = _of_heads(mask, self.heads)
+        heads_mask = rows.mask(mask)
         for layer in self.encoder:
             x, _ = layer.over(x, rows, heads_mask)
         memory = self.encoder_norm(x)
         return [layer.project(memory, rows) for layer in self.layers if isinstance(layer, FastDecoderLayer)]
 
-    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:  # noqa: ARG002
-        embedding, position = self.tgt_embedding, state.position
+    def _places(self, state: FastState) -> Places:
+        return Places.following(state.position, 1, state.past.mask.device)
+
+    def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
+        embedding, position = self.tgt_embedding, rows.places.end
         if position not in self._positions:
             nothing = torch.zeros(1, 1, embedding.tokens.embedding_dim)
-            here = embedding.positions.embed(nothing, Places.following(position, 1, nothing.device))
-            self._positions[position] = here.detach().view(-1)
+            self._positions[position] = embedding.positions.embed(nothing, rows.places).detach().view(-1)
         vectors = F.embedding(tokens, embedding.tokens.weight.detach())
         return torch.add(self._positions[position], vectors, alpha=embedding.scale)
 
@@ -148,27 +155,26 @@ class FastLanguageModel(FastModel):
     def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
         if not self.full_prefix:
             mask = mask + torch.full((rows.positions, rows.positions), NEVER).triu_(1)
-        heads_mask, found = _of_heads(mask, self.heads), []
+        heads_mask, found = rows.mask(mask), []
         for layer in self.layers:
             assert isinstance(layer, FastEncoderLayer)
             x, block = layer.over(x, rows, heads_mask)
             found.append((block.key.contiguous(), block.value.contiguous()))
         return found
 
-    def _embed(self, tokens: Tensor, rows: Rows, state: FastState) -> Tensor:
-        x: Tensor = self.tgt_embedding(tokens)
+    def _places(self, state: FastState) -> Places:
         lengths = (state.source.mask[:, 0] == 0).sum(1, keepdim=True)
-        places = Places((lengths + state.position).expand(-1, rows.positions), state.source.length + state.position + 1)
-        own = x[: places.at.numel()].view(*places.at.shape, -1)
-        own.copy_(self.positions.embed(own, places))
+        at = (lengths + state.position).expand(-1, state.past.width)
+        return Places(at, state.source.length + state.position + 1)
+
+    def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
+        x: Tensor = self.tgt_embedding(tokens)
+        at = rows.places.at
+        own = x[: at.numel()].view(*at.shape, -1)
+        own.copy_(self.positions.embed(own, rows.places))
         return x
 
 
 def _padded(x: Tensor, more: int, value: float) -> Tensor:
     """`x` with `more` entries at the end of its last dimension, none if that is below 1."""
     return F.pad(x, (0, more), value=value) if more > 0 else x
-
-
-def _of_heads(mask: Tensor, heads: int) -> Tensor:
-    """`mask` (U, T, S), the same for each head: (U x H, T, S)."""
-    return mask[:, None].expand(-1, heads, -1, -1).flatten(0, 1)

@@ -23,7 +23,9 @@ every_fast = pytest.mark.parametrize("config", FAST.values(), ids=FAST.keys())
 close = partial(torch.testing.assert_close, rtol=0.0, atol=1e-5)
 
 
-every_kind = pytest.mark.parametrize("config", [small(), shrunk("prefix_lm")], ids=["transformer", "language model"])
+every_kind = pytest.mark.parametrize(
+    "config", [small(), shrunk("modern"), shrunk("prefix_lm")], ids=["transformer", "modern", "language model"]
+)
 
 
 def fast_of(model: EncoderDecoder, precision: str = "fp32") -> FastModel:
@@ -37,10 +39,10 @@ def both(config: ModelConfig) -> tuple[EncoderDecoder, FastModel]:
     return model, fast_of(model)
 
 
-def test_transformers_with_plain_attention_are_fast() -> None:
+def test_transformers_whose_attention_is_known_are_fast() -> None:
     assert {"transformer_base", "deep_shallow", "post, gelu, target tied", "pre, swiglu, nothing tied"} <= FAST.keys()
-    assert {"decoder_only", "prefix_lm"} <= FAST.keys()
-    assert {"modern", "deep_shallow_ssru", "hybrid", "rnnsearch"} <= OTHERS.keys()
+    assert {"modern", "decoder_only", "prefix_lm", "decoder only, rotary positions"} <= FAST.keys()
+    assert {"alibi, geglu", "deep_shallow_ssru", "hybrid", "rnnsearch"} <= OTHERS.keys()
     assert fast_form(nn.Linear(2, 2)) is None
 
 
@@ -165,11 +167,12 @@ def _after(fast: Decoding, tokens: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize(("precision", "error"), [("bf16", 0.15), ("int8", 0.4)])
+@pytest.mark.parametrize("name", ["transformer_base", "modern", "prefix_lm"])
 @torch.inference_mode()
-def test_less_precision_is_close(precision: str, error: float) -> None:
-    config = small(dim=64, ffn_dim=128, heads=4)
+def test_less_precision_is_close(name: str, precision: str, error: float) -> None:
+    config = changed(shrunk(name), dim=64, ffn_dim=128, heads=4)
     model = config.build(17, 17, PAD).eval()
-    exact, found = (_after(fast_of(model, name), [BOS, 5, 6]) for name in ("fp32", precision))
+    exact, found = (_after(fast_of(model, kind), [BOS, 5, 6]) for kind in ("fp32", precision))
     assert found.dtype == torch.float32
     assert 0 < float((exact - found).abs().max()) < error
 
@@ -197,7 +200,7 @@ def test_any_other_model_is_the_same_with_packed_weights(config: ModelConfig) ->
 
 
 @pytest.mark.parametrize(("precision", "error"), [("bf16", 0.15), ("int8", 0.4)])
-@pytest.mark.parametrize("name", ["rnnsearch", "luong_local", "hybrid", "prefix_lm", "modern"])
+@pytest.mark.parametrize("name", ["rnnsearch", "luong_local", "hybrid"])
 @torch.inference_mode()
 def test_less_precision_of_any_other_model_is_close(name: str, precision: str, error: float) -> None:
     config = changed(preset(name, dropout=0.0), dim=64, ffn_dim=128, heads=4)
