@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear, into_heads, of_heads
-from mt.nn.small_products import laid_out, length_for, multiply, operand_dtype
+from mt.nn.small_products import heads_laid_out, length_for, multiply_heads, operand_dtype
 
 WIDE = 16
 """Numbers that torch's vector units hold: over fewer, its softmax takes ten times as long."""
@@ -76,40 +76,40 @@ class _Attention(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False):
             ctx.bias_shape, ctx.lengths = None if bias is None else bias.shape, (query.size(2), key.size(2))
             result, dtype = query.dtype, operand_dtype(query, key)
-            query, key, value = (laid_out(x, dtype) for x in (query, key, value))
+            query, key, value = (heads_laid_out(x, dtype) for x in (query, key, value))
             allowed = _lengthened(mask, ctx.lengths, dtype)
             weights = _weights(query, key, allowed, bias)
             if mask is not None and allowed is not None and not bool(mask.any(-1).all()):
                 weights = weights * allowed.any(-1, keepdim=True)
             kept = dropout(weights, p, training=True).to(dtype)
             ctx.save_for_backward(query, key, value, weights, kept)
-            out = multiply(_by_group(kept, key.size(1)), value).view(query.shape)
+            out = multiply_heads(_by_group(kept, key.size(1)), value).view(query.shape)
             return out[:, :, : ctx.lengths[0]].to(result)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights, kept = ctx.saved_tensors
-        groups, grad, (queries, keys) = key.size(1), laid_out(grad, kept.dtype), ctx.lengths
+        groups, grad, (queries, keys) = key.size(1), heads_laid_out(grad, kept.dtype), ctx.lengths
         # Softmax's gradient is w (m d - the sum of w m d), with dropout's mask m and d = grad V^T; w m are `kept`.
-        scores = multiply(_by_group(grad, groups), value.transpose(-2, -1)).view(kept.shape).float().mul_(kept)
+        scores = multiply_heads(_by_group(grad, groups), value.transpose(-2, -1)).view(kept.shape).float().mul_(kept)
         scores.addcmul_(weights, scores.sum(-1, keepdim=True), value=-1)
         grad_bias = None if ctx.bias_shape is None else scores[:, :, :queries, :keys].sum_to_size(ctx.bias_shape)
-        grad_value = multiply(_by_group(kept, groups).transpose(-2, -1), _by_group(grad, groups))
+        grad_value = multiply_heads(_by_group(kept, groups).transpose(-2, -1), _by_group(grad, groups))
         scores = _by_group((scores * query.size(-1) ** -0.5).to(kept.dtype), groups)
-        grad_query = multiply(scores, key).view(query.shape)
-        grad_key = multiply(scores.transpose(-2, -1), _by_group(query, groups))
+        grad_query = multiply_heads(scores, key).view(query.shape)
+        grad_key = multiply_heads(scores.transpose(-2, -1), _by_group(query, groups))
         return grad_query[:, :, :queries], grad_key[:, :, :keys], grad_value[:, :, :keys], None, None, grad_bias
 
 
 def attention_weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """(B, H, T, S) float32: the softmax of scores."""
-    return _weights(laid_out(query, torch.float32), laid_out(key, torch.float32), mask, bias)
+    return _weights(heads_laid_out(query, torch.float32), heads_laid_out(key, torch.float32), mask, bias)
 
 
 def _weights(query: Tensor, key: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
     """Of operands as they are laid out, with `mask` lengthened, but not `bias`."""
-    scores = multiply(_by_group(query, key.size(1)), key.transpose(-2, -1))
+    scores = multiply_heads(_by_group(query, key.size(1)), key.transpose(-2, -1))
     scores = scores.view(*query.shape[:3], key.size(2)).float().mul_(1 / math.sqrt(query.size(-1)))
     if bias is not None:
         scores[..., : bias.size(-2), : bias.size(-1)] += bias

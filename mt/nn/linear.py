@@ -1,27 +1,19 @@
-"""Linear layers whose products suit the CPU they run on; on other devices they are torch's.
-
-Two things cost a CPU much time or memory, and both are mended where the rows of an input are laid out:
-
-- oneDNN, which multiplies bfloat16, builds a kernel for each number of rows it meets, half a millisecond and half a
-  megabyte each, and never forgets one. Batches of sentences have hundreds of sizes, so rows are rounded up (`padded`).
-- MKL, which multiplies float32, uses half the width of the vector units of processors that are not Intel's. oneDNN
-  uses all of it, and is more than twice as fast there.
-"""
+"""Linear layers whose products suit the CPU they run on (mt/nn/products.py); on other devices they are torch's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+from mt.nn.products import laid_out, multiply, padded, product_dtype, side_by_side
 
 _FEW = 256
 """Rows of float32 below which starting oneDNN costs more than it gains."""
@@ -88,12 +80,6 @@ def _whole_product(x: Tensor, weight: Tensor) -> Callable[..., Tensor] | None:
     return F.linear if is_torchs else None
 
 
-def product_dtype(x: Tensor) -> torch.dtype:
-    """What products with `x` are computed in: autocast's type where it is on."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-
-
 def rows_of(x: Tensor) -> Tensor:
     """(..., K) -> (M', K): what several linear layers in a row work on, its rows laid out once; see `shaped`."""
     if not x.is_cpu:
@@ -105,12 +91,6 @@ def rows_of(x: Tensor) -> Tensor:
 def shaped(rows: Tensor, like: Tensor) -> Tensor:
     """Undo `rows_of(like)`: (M', N) -> (..., N)."""
     return rows if not like.is_cpu else _cut(rows, like.shape)
-
-
-def padded(count: int, sizes: int = 32) -> int:
-    """The number of rows that `count` is rounded up to: at most `sizes` between two powers of two; by 32, 3 % more."""
-    step = max(1, (1 << count.bit_length()) // (2 * sizes))
-    return -(-count // step) * step
 
 
 class _Linear(torch.autograd.Function):
@@ -129,7 +109,7 @@ class _Linear(torch.autograd.Function):
         dtype: torch.dtype,
         parts: tuple[tuple[int, ...], ...],
     ) -> tuple[Tensor, ...]:
-        rows, low = _beside((x,), lead, dtype), weight.to(dtype)
+        rows, low = side_by_side((x,), lead, dtype), weight.to(dtype)
         ctx.save_for_backward(rows if rows.dtype != x.dtype or x.dim() > len(lead) + 1 else x, low)
         ctx.lead, ctx.shape, ctx.bias_dtype = lead, x.shape, None if bias is None else bias.dtype
         out = multiply(rows, low, None if bias is None else bias.to(dtype))[: lead.numel()]
@@ -140,7 +120,7 @@ class _Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         x, low = ctx.saved_tensors
-        rows = _beside(grads, ctx.lead, low.dtype)
+        rows = side_by_side(grads, ctx.lead, low.dtype)
         grad_x = multiply(rows, low.t())[: ctx.lead.numel()].view(ctx.shape) if ctx.needs_input_grad[0] else None
         grad_weight = _weight_gradient(rows, x.flatten(0, -2)) if ctx.needs_input_grad[2] else None
         return grad_x, None, grad_weight, rows.sum(0).to(ctx.bias_dtype) if ctx.bias_dtype else None, None, None
@@ -157,24 +137,6 @@ class _Rows(torch.autograd.Function):
         return _cut(grad, ctx.shape).to(ctx.dtype), None
 
 
-def laid_out(x: Tensor, dtype: torch.dtype, total: int) -> Tensor:
-    """(..., K) -> (`total`, K) in `dtype`, zeros in the rows that are added; `x` itself where it is so already."""
-    return _beside((x,), x.shape[:-1], dtype, total)
-
-
-def _beside(parts: Sequence[Tensor], lead: torch.Size, dtype: torch.dtype, total: int | None = None) -> Tensor:
-    """`parts`, each (*`lead`, ...), side by side as (`total`, K) in `dtype`, as `laid_out` does with one."""
-    count, widths = lead.numel(), [math.prod(part.shape[len(lead) :]) for part in parts]
-    total = padded(count) if total is None else total
-    if total == count and len(parts) == 1:
-        return parts[0].reshape(count, *widths).to(dtype).contiguous()
-    rows = parts[0].new_empty(total, sum(widths), dtype=dtype)
-    for part, columns in zip(parts, torch.split(rows[:count], widths, 1), strict=True):
-        columns.view(part.shape).copy_(part)
-    rows[count:].zero_()
-    return rows
-
-
 def _cut(rows: Tensor, shape: torch.Size) -> Tensor:
     """(M', N) -> (..., N), with all but the last size of `shape`."""
     return rows[: shape[:-1].numel()].view(*shape[:-1], rows.size(1))
@@ -187,34 +149,3 @@ def _weight_gradient(grad: Tensor, x: Tensor) -> Tensor:
     whole = len(x) // 64 * 64
     total = multiply(grad[:whole].t(), x[:whole].t())
     return total.addmm_(grad[whole : len(x)].t(), x[whole:])
-
-
-def multiply(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x (M, K), weight (N, K), bias (N,), of one type -> (M, N), by the fastest kernel."""
-    if x.is_cpu and x.numel() and _suits_onednn(x.dtype, bias is not None):
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-        return out
-    return F.linear(x, weight, bias)
-
-
-def _suits_onednn(dtype: torch.dtype, with_bias: bool) -> bool:
-    """Whether to call oneDNN at once: torch's own call of it goes over the result a second time to add a bias."""
-    return (dtype == torch.float32 and _shuns_mkl()) or (dtype == torch.bfloat16 and with_bias and has_bf16_kernels())
-
-
-@cache
-def has_bf16_kernels() -> bool:
-    """Whether torch has oneDNN, and that bfloat16 on this processor."""
-    mkldnn = torch.ops.mkldnn
-    return hasattr(mkldnn, "_linear_pointwise") and bool(mkldnn._is_mkldnn_bf16_supported())
-
-
-@cache
-def _shuns_mkl() -> bool:
-    """Whether torch multiplies float32 by MKL, on a processor that MKL does not use whole, and has oneDNN."""
-    if not (torch.backends.mkl.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):  # type: ignore[no-untyped-call]
-        return False
-    try:
-        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return False

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from mt.nn.linear import Linear, laid_out, linear, multiply, padded, product_dtype
+from mt.nn.linear import Linear, linear
+from mt.nn.products import laid_out, multiply, padded, product_dtype
 
 
 class StepLinear(Linear):

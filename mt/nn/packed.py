@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mt.errors import ConfigError
-from mt.nn.linear import has_bf16_kernels, padded
+from mt.nn.products import has_bf16_kernels, padded
 
 FEW_ROWS = 32
 SMALL_WEIGHT = 2**17

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from mt.nn.gates import gru_gates, lstm_gates
-from mt.nn.linear import linear, product_dtype
+from mt.nn.linear import linear
 from mt.nn.loops import loop, step_linear
+from mt.nn.products import product_dtype
 
 LayerState: TypeAlias = "tuple[Tensor, ...]"
 """What a layer remembers, each (B, ...); the first is its output h (B, D)."""

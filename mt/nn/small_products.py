@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mt.nn.linear import has_bf16_kernels, padded
+from mt.nn.products import has_bf16_kernels, padded
 
 SHORT = 16
 """Positions below which rounding costs more than bfloat16 gains."""
@@ -30,7 +30,7 @@ def length_for(length: int, dtype: torch.dtype) -> int:
     return length if dtype == torch.float32 else padded(length, sizes=4)
 
 
-def laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
+def heads_laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
     """`x` (B, H, T, K) in `dtype` as (B, H, T', K), contiguous, with zeros at the positions that are added."""
     *shape, length, width = x.shape
     total = length_for(length, dtype)
@@ -42,7 +42,7 @@ def laid_out(x: Tensor, dtype: torch.dtype) -> Tensor:
     return rows
 
 
-def multiply(x: Tensor, y: Tensor) -> Tensor:
+def multiply_heads(x: Tensor, y: Tensor) -> Tensor:
     """`x` (B, H, T, K) and `y` (B, H, K, S) -> (B, H, T, S)."""
     if x.dtype == torch.float32:
         return x @ y

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from mt.data.batching import Batch
-from mt.nn.linear import laid_out, multiply, product_dtype
+from mt.nn.products import laid_out, multiply, product_dtype
 from mt.seq2seq import Seq2Seq, StateT
 from mt.training.config import TrainConfig
 

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from mt.data.batching import Batch, collate
 from mt.models.config import ModelConfig
 from mt.models.keys import keys_read
-from mt.nn.linear import padded
+from mt.nn.products import padded
 from mt.objectives.cross_entropy import CrossEntropy
 from tests.models.laws import (
     BOS,

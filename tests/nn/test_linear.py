@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import pairwise
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mt.nn import linear as module
-from mt.nn.linear import Linear, into_heads, linear, of_heads, padded, products_by, rows_of, shaped
+from mt.nn import products
+from mt.nn.linear import Linear, into_heads, linear, of_heads, products_by, rows_of, shaped
 
 # Few rows, whole blocks of rows, and some over them.
 every_shape = pytest.mark.parametrize("shape", [(3,), (1, 1), (16, 20), (5, 7), (33, 10), (7, 9, 11)])
@@ -22,7 +21,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Both ways to multiply float32."""
     if request.param and not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         pytest.skip("this torch has no oneDNN")
-    monkeypatch.setattr(module, "_shuns_mkl", lambda: request.param)
+    monkeypatch.setattr(products, "_shuns_mkl", lambda: request.param)
 
 
 def tensors(shape: tuple[int, ...], bias: bool, dtype: torch.dtype = torch.float32) -> list[Tensor | None]:
@@ -137,15 +136,6 @@ def test_there_is_no_second_derivative() -> None:
     grad, _ = torch.autograd.grad(linear(*given).square().sum(), given[:2], create_graph=True)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="twice"):
         torch.autograd.backward(grad.sum())
-
-
-def test_numbers_of_rows_are_few_and_little_greater() -> None:
-    """A kernel is built for each, and kept."""
-    counts = [padded(count) for count in range(20_000)]
-    assert all(count <= rounded <= count * 33 / 32 + 1 for count, rounded in enumerate(counts))
-    assert all(one <= other for one, other in pairwise(counts))
-    assert all(padded(count) == count for count in counts)
-    assert len({count for count in counts if 2048 < count <= 4096}) == 32
 
 
 def test_other_devices_have_their_own_kernels() -> None:

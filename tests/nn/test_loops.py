@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from mt.nn.linear import Linear, multiply
+from mt.nn.linear import Linear
 from mt.nn.loops import StepLinear, loop
+from mt.nn.products import multiply
 
 STEPS, ROWS, D = 5, 3, 4
 

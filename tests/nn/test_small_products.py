@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mt.nn.linear import has_bf16_kernels
-from mt.nn.small_products import SHORT, laid_out, length_for, multiply, operand_dtype
+from mt.nn.products import has_bf16_kernels
+from mt.nn.small_products import SHORT, heads_laid_out, length_for, multiply_heads, operand_dtype
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 24, 600])
@@ -14,12 +14,12 @@ def test_many_products_are_each_ones(count: int) -> None:
     """For any number of matrices, the last of which are multiplied with some before them."""
     torch.manual_seed(count)
     x, y = torch.randn(1, count, 3, 4).bfloat16(), torch.randn(1, count, 5, 4).bfloat16().transpose(-2, -1)
-    torch.testing.assert_close(multiply(x, y).float(), x.float() @ y.float(), rtol=0.01, atol=0.01)
+    torch.testing.assert_close(multiply_heads(x, y).float(), x.float() @ y.float(), rtol=0.01, atol=0.01)
 
 
 def test_what_is_added_to_lengths_is_zero() -> None:
     x = torch.randn(2, 21, 3, 4).transpose(1, 2)
-    rows = laid_out(x, torch.bfloat16)
+    rows = heads_laid_out(x, torch.bfloat16)
     assert rows.shape == (2, 3, 24, 4)
     assert rows.is_contiguous()
     assert torch.equal(rows[:, :, :21], x.bfloat16())
@@ -30,8 +30,8 @@ def test_what_is_added_to_lengths_is_zero() -> None:
 def test_operands_are_laid_out_as_they_are_read(dtype: torch.dtype) -> None:
     """Of either type, those that need no conversion too."""
     x = torch.randn(2, 20, 3, 4, dtype=dtype).transpose(1, 2)
-    assert laid_out(x, torch.float32).is_contiguous()
-    assert torch.equal(laid_out(x, torch.float32), x.float())
+    assert heads_laid_out(x, torch.float32).is_contiguous()
+    assert torch.equal(heads_laid_out(x, torch.float32), x.float())
 
 
 def test_there_are_few_lengths_and_none_is_much_longer() -> None:
