@@ -91,6 +91,7 @@ class DecoderConfig:
                 "summary have no attention."
             )
         refuse_idle(self, "model.decoder", "context", _OF_CONTEXTS)
+        refuse_idle(self, "model.decoder", "window", {"window_size": ("local_m", "local_p")})
 
 
 _OF_POSITIONS = {"max_positions": ("learned",), "position_base": ("sinusoidal", "rotary")}

@@ -34,7 +34,7 @@ ENCODER_KEYS: dict[str, set[str]] = {
 }
 DECODER_KEYS: dict[str, set[str]] = {
     "transformer": _TRANSFORMER,
-    "ssru": _TRANSFORMER,
+    "ssru": _TRANSFORMER - {"attention_window"},
     "language_model": _TRANSFORMER | {"decoder.prefix"},
     "lstm": _RECURRENT_DECODER,
     "gru": _RECURRENT_DECODER,

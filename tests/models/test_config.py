@@ -49,6 +49,9 @@ WITHOUT_ENCODER = {"encoder": EncoderConfig("none"), "decoder": DecoderConfig("l
         ({"heads": 4, "kv_heads": 3}, "model.heads (4) must be a multiple of model.kv_heads (3)."),
         ({"dim": 12, "heads": 4, "positions": "rotary"},
          "model.positions rotary turns pairs: model.dim / model.heads (3) must be even."),
+        ({"encoder": EncoderConfig("gru"), "decoder": DecoderConfig("ssru"), "attention_window": 5},
+         "model.attention_window 5 is not for an encoder of type gru and a decoder of type ssru: leave it at null, or "
+         "choose another model.encoder.type or model.decoder.type."),
         ({"max_positions": 99},
          "model.max_positions 99 belongs to model.positions learned, but that is sinusoidal: change model.positions, "
          "or leave model.max_positions out."),
@@ -83,6 +86,9 @@ def test_what_makes_no_model_is_refused(options: dict[str, Any], sentence: str) 
         ({"context": "top", "attention": "dot", "maxout": True},
          "model.decoder.maxout true belongs to model.decoder.context none or summary or bottom, but that is top: "
          "change model.decoder.context, or leave model.decoder.maxout out."),
+        ({"context": "top", "attention": "dot", "window_size": 5},
+         "model.decoder.window_size 5 belongs to model.decoder.window local_m or local_p, but that is global: change "
+         "model.decoder.window, or leave model.decoder.window_size out."),
         ({"window": "local_m"},
          "model.decoder.window local_m belongs to model.decoder.context bottom or top, but that is none: change "
          "model.decoder.context, or leave model.decoder.window out."),
