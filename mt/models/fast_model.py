@@ -165,6 +165,8 @@ class FastLanguageModel(FastModel):
     def _places(self, state: FastState) -> Places:
         lengths = (state.source.mask[:, 0] == 0).sum(1, keepdim=True)
         at = (lengths + state.position).expand(-1, state.past.width)
+        if state.places is not None:  # who left may have been at the last position
+            at = state.spread(at.flatten()[state.places]).view_as(at)
         return Places(at, state.source.length + state.position + 1)
 
     def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
