@@ -184,7 +184,7 @@ def _explained(config: TokenizerConfig, origin: str, message: str) -> ConfigErro
     """SentencePiece's message in words of the recipe."""
     if found := re.search(r"size too high \(\d+\).*value <= (\d+)", message):
         return ConfigError(
-            f"tokenizer.vocab_size {config.vocab_size} is more than {origin} supports; set it to at most "
+            f"tokenizer.vocab_size {config.vocab_size} is more than the text of {origin} supports; set it to at most "
             f"{found[1]}, or set tokenizer.soft_vocab_limit: true to take what there is."
         )
     if found := re.search(r"required_chars\. \d+ vs (\d+)", message):
@@ -197,5 +197,5 @@ def _explained(config: TokenizerConfig, origin: str, message: str) -> ConfigErro
 def _too_small(config: TokenizerConfig, origin: str, needed: int) -> ConfigError:
     return ConfigError(
         f"tokenizer.vocab_size {config.vocab_size} is less than the {needed} characters and special symbols that "
-        f"{origin} needs; set it to at least {needed} or lower tokenizer.character_coverage."
+        f"the text of {origin} needs; set it to at least {needed} or lower tokenizer.character_coverage."
     )

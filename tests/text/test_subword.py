@@ -31,7 +31,7 @@ def test_a_vocabulary_larger_than_the_text_supports_is_refused_with_the_largest(
         train(type, [sentence] * 300, vocab_size=8000)
     found = str(error.value).split("at most ")[1].split(",")[0]
     assert str(error.value) == (
-        f"tokenizer.vocab_size 8000 is more than some/text.txt supports; set it to at most {found}, or set "
+        f"tokenizer.vocab_size 8000 is more than the text of some/text.txt supports; set it to at most {found}, or set "
         "tokenizer.soft_vocab_limit: true to take what there is."
     )
     assert len(train(type, [sentence] * 300, vocab_size=int(found))) == int(found)
@@ -51,8 +51,8 @@ def test_a_vocabulary_too_small_is_refused_with_what_is_needed(type: str) -> Non
     with pytest.raises(ConfigError) as error:
         train(type, ["abcdefghijklmnopqrst uvw"], vocab_size=10)
     assert str(error.value) == (
-        "tokenizer.vocab_size 10 is less than the 28 characters and special symbols that some/text.txt needs; "
-        "set it to at least 28 or lower tokenizer.character_coverage."
+        "tokenizer.vocab_size 10 is less than the 28 characters and special symbols that the text of some/text.txt "
+        "needs; set it to at least 28 or lower tokenizer.character_coverage."
     )
 
 
