@@ -120,7 +120,10 @@ class TorchEngine:
         for tokens in batch.tgt_in.unbind(1):
             _, state = self.model.step(tokens, state)
             if state.attention is None:
-                raise ConfigError("word alignments are read from attention to the source, and this model has none.")
+                raise ConfigError(
+                    "word alignments, and the words that decode.unknown copy takes, are read from attention to the "
+                    "source, and this model has none: do without."
+                )
             looked.append(state.attention)
         return torch.stack(looked, 1)
 

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from mt.engine import TorchEngine
+from mt.errors import ConfigError
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Translation
+from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.reach import Reach
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis
@@ -85,6 +88,26 @@ def test_the_unknown_piece_is_replaced_by_the_word_that_was_attended_to() -> Non
     assert (copied.text, copied.alignment) == ("x bb", None)
     [marked] = translate(Fake([[X, unk]], 1), Request("aa bb cc"))
     assert marked.text == "x \u2047"
+
+
+@pytest.mark.parametrize(("unknown", "alignments"), [("copy", False), ("mark", True)])
+def test_a_model_that_attends_to_nothing_is_refused_before_it_searches(
+    unknown: str, alignments: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only where an unknown piece is generated, which may be after hours."""
+    made = untrained()
+    config = ModelConfig(encoder=EncoderConfig("gru", 1), decoder=DecoderConfig("gru", 1), dim=8, tie="none")
+    src, tgt = made.tokenizers.src, made.tokenizers.tgt
+    engine = TorchEngine(config.build(len(src), len(tgt), tgt.pad), made.tokenizers)
+    monkeypatch.delattr(TorchEngine, "search")
+    window = Window(engine, made.tokenizers, DecodeConfig(unknown=unknown), None)
+    assert not window.translate([Request("")], [0], alignments)[0].error
+    with pytest.raises(ConfigError) as caught:
+        window.translate([Request("a b")], [0], alignments)
+    assert str(caught.value) == (
+        "word alignments, and the words that decode.unknown copy takes, are read from attention to the source, and "
+        "this model has none: do without."
+    )
 
 
 def test_the_unknown_piece_can_be_forbidden() -> None:
