@@ -102,7 +102,7 @@ def test_a_page_has_every_layer_and_head(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("preset", "maps"),
-    [("rnnsearch", 1), ("luong_local", 1), ("hybrid", 3 * 4 + 1), ("decomposable", 1 + 1), ("intra_attention", 3)],
+    [("rnnsearch", 1), ("luong_local", 1), ("hybrid", 3 * 4 + 5), ("decomposable", 1 + 1), ("intra_attention", 3)],
 )
 def test_recurrent_attention_is_drawn_too(tmp_path: Path, preset: str, maps: int) -> None:
     inspect_attention(run_of(tmp_path / "run", preset), SENTENCE, tmp_path / "page.html", "a b", device="cpu")
