@@ -15,6 +15,7 @@ import numpy as np
 
 from mt.data.store import ParallelIds, Store
 from mt.errors import ConfigError, DataError, plural
+from mt.models.keys import attends
 from mt.models.reach import Reach
 from mt.recipe import Recipe
 from mt.scoring.tokenizers import tokenizer_for
@@ -32,6 +33,7 @@ def check_recipe(recipe: Recipe, stage: str, promises: bool = False) -> None:
     check_names(recipe)
     check_ties(recipe)
     check_objective(recipe)
+    check_attention(recipe)
     check_validation(recipe)
     check_expected(recipe, promises)
     check_parts(recipe)
@@ -120,6 +122,23 @@ def check_objective(recipe: Recipe) -> None:
             "model.decoder.type language_model with model.decoder.prefix causal, but they are "
             f"{decoder.type} and {decoder.prefix}."
         )
+
+
+def check_attention(recipe: Recipe) -> None:
+    """Translations, those of validation among them, can only ask attention of a model that has it."""
+    if attends(recipe.model):
+        return
+    decode = recipe.decode
+    needs = {
+        "decode.coverage_penalty": (decode.coverage_penalty > 0, decode.coverage_penalty),
+        "decode.unknown": (decode.unknown == "copy", decode.unknown),
+    }
+    for key, (needed, value) in needs.items():
+        if needed:
+            raise ConfigError(
+                f"{recipe.origin.cite(key, 'model.preset')}{key} {value} needs a model that attends to its source, but "
+                f"model.decoder.context is {recipe.model.decoder.context}: leave {key} out."
+            )
 
 
 def check_validation(recipe: Recipe) -> None:

@@ -122,6 +122,12 @@ def test_ties_across_two_vocabularies(folder: Path, tie: str) -> None:
         (["train.objective=language_model"],
          "-o train.objective=language_model: train.objective language_model needs model.decoder.type language_model "
          "with model.decoder.prefix causal, but they are transformer and causal."),
+        (["model.preset=seq2seq_gru", "decode.unknown=copy"],
+         "-o decode.unknown=copy: decode.unknown copy needs a model that attends to its source, but "
+         "model.decoder.context is summary: leave decode.unknown out."),
+        (["model.preset=seq2seq_lstm", "decode.coverage_penalty=0.2"],
+         "-o decode.coverage_penalty=0.2: decode.coverage_penalty 0.2 needs a model that attends to its source, but "
+         "model.decoder.context is none: leave decode.coverage_penalty out."),
         (["data.valid=null", "train.metric=bleu"],
          "-o train.metric=bleu: train.metric bleu needs a validation text: give data.valid."),
         (["data.valid=null", "train.schedule.name=plateau"],

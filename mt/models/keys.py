@@ -51,6 +51,11 @@ def keys_read(config: ModelConfig) -> set[str]:
     return read | ({"attention_dropout"} if config.decoder.attention is not None else set())
 
 
+def attends(config: ModelConfig) -> bool:
+    """Whether the decoder looks at the source position by position."""
+    return "decoder.attention" not in DECODER_KEYS[config.decoder.type] or config.decoder.attention is not None
+
+
 def refuse_unread(config: ModelConfig) -> None:
     """Refuse a key that neither stack reads, where it is not at its default."""
     encoder, decoder = config.encoder.type, config.decoder.type
