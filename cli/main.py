@@ -16,7 +16,7 @@ import click
 
 from cli.codes import BROKEN_PIPE, INTERRUPTED
 from mt import __version__
-from mt.errors import EchoError, MtError
+from mt.errors import EchoError, MtError, meant
 from mt.place import Place
 
 # A command is the function of its own name in cli/NAME.py; adding one is that file and a line here.
@@ -67,6 +67,14 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(import_module(f"cli.{name}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but say what may have been meant."""
+        if args[0] in COMMANDS or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"No such command '{args[0]}'{meant(args[0], COMMANDS)}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from mt.config import bounds_in_words, is_block, key_paths, keys_of, types_of, without_none
-from mt.errors import ConfigError
+from mt.errors import ConfigError, meant
 from mt.yaml_tree import Block, Items, Place, Scalar, Tree
 
 T = TypeVar("T")
@@ -165,7 +165,8 @@ def _required(declared: Field[Any]) -> bool:
 
 
 def _refuse(tree: Tree, key: str, allowed: str, met: str = "", remedy: str = "") -> NoReturn:
-    raise ConfigError(f"{tree.place}: {key} must be {allowed}, but is {met or _describe(tree)}{remedy}.")
+    sentence = f"{tree.place}: {key} must be {allowed}, but is {met or _describe(tree)}{remedy}"
+    raise ConfigError(sentence if sentence.endswith("?") else f"{sentence}.")
 
 
 def _describe(tree: Tree) -> str:
@@ -244,7 +245,7 @@ def _check_rules(value: Any, tree: Scalar, key: str, rules: Mapping[str, Any]) -
     choices = rules.get("choices")
     if choices is not None and value not in choices:
         names = choices[0] if len(choices) == 1 else f"one of {', '.join(choices[:-1])} or {choices[-1]}"
-        _refuse(tree, key, names)
+        _refuse(tree, key, names, remedy=meant(str(value), choices))
     if isinstance(value, str) and not value.strip():
         _refuse(tree, key, "a text that is not blank")
     tests: dict[str, Callable[[Any, Any], bool]] = {

@@ -6,12 +6,21 @@ Whatever raises `MtError` has left nothing half-written. The command line prints
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 def plural(number: int, noun: str) -> str:
     """The form of `noun` that goes with `number`."""
     if number == 1:
         return noun
     return f"{noun}es" if noun.endswith("s") else f"{noun}s"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What to add to a sentence that refuses `name`: which of `known` it may be a slip of the pen for; or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 class MtError(Exception):

@@ -14,7 +14,7 @@ from pathlib import Path
 from mt.config import dump, internal, leaves, option, to_mapping
 from mt.config_reader import Origin, build
 from mt.data.config import DataConfig
-from mt.errors import ConfigError, RunError
+from mt.errors import ConfigError, RunError, meant
 from mt.models.config import ModelConfig
 from mt.models.presets import PRESETS
 from mt.scoring.config import EvaluateConfig
@@ -98,9 +98,8 @@ def _find(name: str, folder: Path) -> Path:
         return shipped[name]
     if path.is_file():
         return path
-    raise ConfigError(
-        f"'{name}' is neither a recipe file nor a shipped recipe; shipped are: {', '.join(shipped) or 'none'}."
-    )
+    known = meant(name, shipped) or f"; shipped are: {', '.join(shipped) or 'none'}."
+    raise ConfigError(f"'{name}' is neither a recipe file nor a shipped recipe{known}")
 
 
 def _read(path: Path, chain: tuple[Path, ...]) -> Block:
@@ -191,7 +190,8 @@ def load_run_recipe(run: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     file = Path(run).expanduser() / RECIPE_FILE
     if not file.is_file():
         hint = "; the run folder of a recipe is its model_dir" if Path(run).suffix in _SUFFIXES else ""
-        raise RunError(f"'{run}' is not a run folder: there is no {RECIPE_FILE} in it ({file.resolve()}){hint}.")
+        missing = f"no {RECIPE_FILE} in it" if file.parent.exists() else "nothing of that name"
+        raise RunError(f"'{run}' is not a run folder: there is {missing} ({file.resolve()}){hint}.")
     written = _read(file, ())
     trained = _built(written)
     recipe = _built(written, overrides, "--set") if overrides else trained

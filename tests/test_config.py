@@ -56,6 +56,7 @@ class Outer:
     texts: tuple[Text, ...] = option((), help="texts")
     table: dict[str, dict[str, Inner]] = option(factory=dict, help="blocks by name")
     every: Period = option(Period.parse("1e"), help="how often")
+    word: str = option("beam", help="one of two", choices=("beam", "greedy"))
 
 
 def read(text: str) -> Outer:
@@ -116,6 +117,7 @@ def test_keys_stay_as_written() -> None:
         ("flag: yes", "flag must be true or false, but is yes."),
         ("flag: 'true'", 'flag must be true or false, but is the quoted text "true"; remove the quotes.'),
         ("kind: c", "kind must be one of a or b, but is c."),
+        ("word: greedi", "word must be one of beam or greedy, but is greedi; did you mean greedy?"),
         ("kinds: [a, c]", "kinds.1 must be one of a or b, but is c."),
         ("kinds: {a: b}", "kinds must be a list, but is a mapping."),
         ("pair: [1]", "pair must be a list of 2, but is a list of 1."),
@@ -133,7 +135,7 @@ def test_keys_stay_as_written() -> None:
         ("Max_Tokens: 3", "unknown key Max_Tokens; did you mean inner.size?"),
         ("size: 3", "unknown key size; did you mean inner.size?"),
         ("qqq: 3", "unknown key qqq; known here: name, inner, maybe, limit, flag, kind, kinds, pair, paths, texts, "
-         "table, every."),
+         "table, every, word."),
         ("inner: {size: 13}", "inner.size (13) does not go with inner.rate (0.5)."),
         ("kind: a\nkind: b", "the key kind is given twice (first: r.yaml, line 2)."),
         ("inner:\n\tsize: 3", "there is a tab; indent with spaces."),

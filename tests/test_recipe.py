@@ -315,6 +315,10 @@ def test_a_name_that_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"^'nothing' is neither a recipe file nor a shipped recipe; shipped are: "):
         load_recipe("nothing")
+    with pytest.raises(
+        ConfigError, match=r"^'quickstrat' is neither .* nor a shipped recipe; did you mean quickstart\?$"
+    ):
+        load_recipe("quickstrat")
     with pytest.raises(ConfigError, match=r"^There is no file 'nothing.yaml' \(/"):
         load_recipe("nothing.yaml")
     with pytest.raises(ConfigError, match=r" is a folder; a recipe is a YAML file"):

@@ -50,7 +50,8 @@ def test_a_command_is_called_as_it_is_listed(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["trian"], "No such command 'trian' (mt --help shows the options)."),
+        (["trian"], "No such command 'trian'; did you mean train? (mt --help shows the options)."),
+        (["xyzzy"], "No such command 'xyzzy' (mt --help shows the options)."),
         (["train"], "Missing argument 'RECIPE' (mt train --help shows the options)."),
         (["translate", "run", "--beam-size", "0"],
          "Invalid value for '--beam-size': 0 is not in the range x>=1 (mt translate --help shows the options)."),
@@ -83,7 +84,7 @@ def test_a_command_is_called_as_it_is_listed(name: str) -> None:
         (["plot", "run\udce9"], "'run\\xe9' is not UTF-8: convert the text, or rename the file."),
         (["prepare", "absent.yaml"], "There is no file 'absent.yaml' ({here}/absent.yaml)."),
         (["translate", "absent"],
-         "'absent' is not a run folder: there is no recipe.yaml in it ({here}/absent/recipe.yaml)."),
+         "'absent' is not a run folder: there is nothing of that name ({here}/absent/recipe.yaml)."),
         (["evaluate", "--hyp", "a", "--ref", "b", "-o", "train.lr=1"],
          "-o train.lr=1: unknown key train; known here: evaluate."),
     ],
