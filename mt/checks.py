@@ -107,9 +107,10 @@ def check_ties(recipe: Recipe) -> None:
     """Matrices of two vocabularies cannot be one, even where their sizes are equal."""
     tie = recipe.model.tie
     if tie in ("src_tgt", "all") and not recipe.tokenizer.shared:
+        other = "" if recipe.model.decoder.type == "language_model" else ", or model.tie to output or none"
         raise ConfigError(
             f"{recipe.origin.cite('model.tie', 'tokenizer.shared')}model.tie {tie} makes the embeddings of source and "
-            "target one, but tokenizer.shared is false: set tokenizer.shared to true, or model.tie to output or none."
+            f"target one, but tokenizer.shared is false: set tokenizer.shared to true{other}."
         )
 
 

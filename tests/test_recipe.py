@@ -311,6 +311,13 @@ def test_shipped_recipes_take_paths_from_the_current_directory(
     assert recipe.model_dir.is_relative_to(tmp_path)
 
 
+def test_a_language_model_is_not_told_to_untie_its_embeddings(folder: Path) -> None:
+    """It reads both sides with one."""
+    recipe = load_recipe(folder / "recipe.yaml", ["model.preset=prefix_lm", "tokenizer.shared=false"])
+    with pytest.raises(ConfigError, match=r"tokenizer.shared is false: set tokenizer.shared to true\.$"):
+        check_recipe(recipe, "prepare")
+
+
 def test_a_name_that_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"^'nothing' is neither a recipe file nor a shipped recipe; shipped are: "):
