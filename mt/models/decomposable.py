@@ -9,9 +9,9 @@ from mt.models.config import ModelConfig
 from mt.models.embedding import Embedding
 from mt.models.encoded import Encoded
 from mt.models.parts import feed_forward
-from mt.nn.attention import mask_bias
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
+from mt.nn.masks import mask_bias
 from mt.nn.small_products import product_of_any_size
 
 

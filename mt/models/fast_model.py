@@ -20,7 +20,7 @@ from mt.models.fast_layers import Block, FastDecoderLayer, FastEncoderLayer, Pac
 from mt.models.fast_state import FastSource, FastState
 from mt.models.slots import NEVER, Past
 from mt.models.transformer import watched_layer
-from mt.nn.attention import WIDE
+from mt.nn.attend import WIDE
 from mt.nn.packed import PACKINGS, output_packing, rounded
 from mt.nn.places import Places
 

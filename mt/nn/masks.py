@@ -37,3 +37,9 @@ def permuted(mask: Tensor, order: Tensor) -> Tensor:
     """
     place = order.argsort()
     return mask[..., place, :][..., :, place]
+
+
+def mask_bias(mask: Tensor) -> Tensor:
+    """What is added to scores: 0 where `mask` is True, else the least finite float, so that no row can become NaN."""
+    least = torch.finfo(torch.float32).min
+    return torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, least)

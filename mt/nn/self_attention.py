@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mt.nn.attention import KeysValues, Projections, attend, attention_weights
+from mt.nn.attend import attend, attention_weights
+from mt.nn.attention import KeysValues, Projections
 from mt.nn.masks import window_mask
 from mt.nn.places import Places, Positions
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from mt.nn.attention import KeysValues, mask_bias
+from mt.nn.attention import KeysValues
 from mt.nn.dropout import dropout
 from mt.nn.linear import Linear
+from mt.nn.masks import mask_bias
 from mt.nn.scores import SCORES, by_head
 from mt.nn.small_products import product_of_any_size, widened
 from mt.nn.windows import WINDOWS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from mt.nn.masks import causal_mask, padding_mask, permuted, prefix_mask, window_mask
+from mt.nn.masks import causal_mask, mask_bias, padding_mask, permuted, prefix_mask, window_mask
 from mt.nn.places import Places
 
 CPU = torch.device("cpu")
@@ -42,3 +42,7 @@ def test_a_permuted_mask_is_p_m_p_inverse() -> None:
 def test_padding_is_seen_by_nobody() -> None:
     real = torch.tensor([[True, True, False]])
     assert (padding_mask(real) & causal_mask(3, CPU))[0, 0].int().tolist() == [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
+
+
+def test_the_bias_of_a_mask_is_finite() -> None:
+    assert mask_bias(torch.tensor([True, False])).tolist() == [0.0, torch.finfo(torch.float32).min]

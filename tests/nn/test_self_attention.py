@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mt.nn.attention import MultiHeadAttention, _attend_fused, _attend_plainly
+from mt.nn.attend import _attend_fused, _attend_plainly
+from mt.nn.attention import MultiHeadAttention
 from mt.nn.masks import causal_mask
 from mt.nn.places import Places
 from mt.nn.positions import POSITIONS, Sizes
