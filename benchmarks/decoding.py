@@ -266,8 +266,6 @@ def main() -> None:
     count = len(references)
 
     def wanted(found: Sequence[Variant]) -> list[Variant]:
-        if options.run != options.beside:
-            found = [one for one in found if one.settings.get("precision", "fp32") == "fp32"]
         return [one for one in found if any(word in one.name for word in options.only.split(","))]
 
     for run in dict.fromkeys((options.run, options.beside)):
