@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -64,21 +65,29 @@ class FastModel(ABC):
     @torch.no_grad()
     def step(self, tokens: Tensor, state: FastState) -> tuple[Tensor, FastState]:
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
-        state = state.with_room()
-        past, source, attention = state.past.grown(), state.source, state.attention
-        rows, count = self._rows(len(past.mask), past.width, self._places(state)), tokens.size(0)
-        mask = rows.mask(_padded(past.mask, WIDE - past.used, NEVER))
-        source_mask = rows.mask(source.mask)
-        tokens = state.spread(tokens)
-        x = self._embed(_padded(tokens, rows.total - tokens.size(0), 0), rows)
-        for number, (layer, slots) in enumerate(zip(self.layers, past.layers(mask.size(-1)), strict=True)):
-            block = Block(source.keys[number], source.values[number], source_mask)
-            x, weights = layer.step(x, rows, slots, mask, block)
-            if attention is not None and number == self.watched:
-                attention = state.gathered(weights.mean(1).flatten(0, 1)[:, : source.length], count)
+        state, count = state.with_room(), len(tokens)
+        past, tokens = state.past.grown(), state.spread(tokens)
+        rows = self._rows(len(past.mask), past.width, self._places(state))
+        x = self._embed(_padded(tokens, rows.total - len(tokens), 0), rows)
+        x, looked = self._read(x, rows, past, state.source)
         logits = self.output(self.norm(state.gathered(x, rounded(count))))[:count]
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
-        return log_probs, FastState(state.position + 1, past, source, attention, state.places)
+        attention = None if state.attention is None else self._attention(looked, state, count)
+        return log_probs, replace(state, position=state.position + 1, past=past, attention=attention)
+
+    def _read(self, x: Tensor, rows: Rows, past: Past, source: FastSource) -> tuple[Tensor, Tensor]:
+        """Of vectors `x` (M, D) of new positions, states (M, D), and the weights (U, H, W, S) of the watched layer."""
+        mask, source_mask = rows.mask(_padded(past.mask, WIDE - past.used, NEVER)), rows.mask(source.mask)
+        layers = zip(self.layers, past.layers(mask.size(-1)), source.keys, source.values, strict=True)
+        looked = x
+        for number, (layer, slots, key, value) in enumerate(layers):
+            x, weights = layer.step(x, rows, slots, mask, Block(key, value, source_mask))
+            looked = weights if number == self.watched else looked
+        return x, looked
+
+    def _attention(self, weights: Tensor, state: FastState, count: int) -> Tensor:
+        """The mean of the heads' `weights` (U, H, W, S'), for the `count` rows of `state`: (N, S)."""
+        return state.gathered(weights.mean(1).flatten(0, 1)[:, : state.source.length], count)
 
     @abstractmethod
     def _embed_source(self, src: Tensor) -> Tensor:
