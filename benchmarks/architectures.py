@@ -18,11 +18,11 @@ import torch
 from benchmarks.side_by_side.claims import Found
 from benchmarks.side_by_side.models import MODELS, recipe_of, run_folder
 from benchmarks.side_by_side.page import write_page
-from benchmarks.side_by_side.pictures import draw_pictures
+from benchmarks.side_by_side.pictures import check_pictures, draw_pictures
 from benchmarks.side_by_side.results import read
 from benchmarks.side_by_side.speed import Speeds, measure, measured
 from mt.device import pick_device
-from mt.errors import plural
+from mt.errors import MtError, plural
 from mt.events import Event, Notice, finish
 from mt.fetch import fetch
 from mt.pipeline import run
@@ -53,6 +53,7 @@ def _names(text: str) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train what is not trained, measure what is not measured, and write the page."""
     options = parse(arguments)
+    check_pictures()
     device = finish(pick_device(options.device, options.threads), _say)
     for name in options.only:
         recipe = recipe_of(name, options.runs, options.overrides)
@@ -90,4 +91,8 @@ def _say(event: Event) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except MtError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

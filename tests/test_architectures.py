@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from benchmarks.side_by_side.models import MODELS, PREFIX, recipe_of
 from benchmarks.side_by_side.results import Result, length_classes
 from benchmarks.side_by_side.speed import FILE, Speeds, Turn
 from mt.curves import RunLog
+from mt.errors import MissingExtraError
 from mt.models.presets import PRESETS
 from mt.recipe import shipped_recipes
 from mt.scoring.metrics import Scorer
@@ -138,6 +140,13 @@ def settings(folder: Path) -> list[str]:
         "train.average.n": 1,
     }
     return [word for key, value in keys.items() for word in ("--set", f"{key}={value}")]
+
+
+def test_the_extra_is_missed_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match=r"^Drawing the comparison needs an optional package: "):
+        main(["--runs", str(tmp_path), "--data", str(tmp_path)])
+    assert not list(tmp_path.iterdir())
 
 
 def test_from_text_to_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_WHAT = "Drawing the comparison"
+
+
 @dataclass(frozen=True)
 class Line:
     """What a model shows along an axis."""
@@ -28,6 +31,12 @@ class Line:
     y: Sequence[float]
 
 
+def check_pictures() -> None:
+    """Raise MissingExtraError where they cannot be drawn, before hours are spent on what they show."""
+    with drawing(_WHAT):
+        pass
+
+
 def draw_pictures(results: Sequence[Result], folder: Path) -> dict[str, Path]:
     """Draw both; title -> file. Raises MissingExtraError without matplotlib."""
     files = {
@@ -35,7 +44,7 @@ def draw_pictures(results: Sequence[Result], folder: Path) -> dict[str, Path]:
         "Validation BLEU in the course of training": "curves.svg",
     }
     folder.mkdir(parents=True, exist_ok=True)
-    with drawing("Drawing the comparison"):
+    with drawing(_WHAT):
         for draw, file in zip((_by_length, _by_time), files.values(), strict=True):
             save(draw(results), folder / file)
     return {title: folder / file for title, file in files.items()}
