@@ -70,16 +70,14 @@ class Additive(nn.Module):
 
     def keys(self, memory: Tensor) -> Tensor:
         """The encoder's states (..., S, D), projected."""
-        projected: Tensor = self.key(memory)
-        return projected
+        return widened(self.key(memory))
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Compare `query` (..., T, D) with `keys` (..., S, D): (..., H, T, S)."""
-        summed = self.query(query).unsqueeze(-2) + keys.unsqueeze(-3)  # (..., T, S, D)
-        compared, weights = tanh(summed), self.score.to(summed.dtype)
+        compared = tanh(widened(self.query(query)).unsqueeze(-2) + keys.unsqueeze(-3))  # (..., T, S, D)
         if self.heads == 1:
-            return (compared @ weights).unsqueeze(-3)
-        each: Tensor = torch.block_diag(*weights.view(self.heads, 1, -1))  # type: ignore[no-untyped-call]
+            return product_of_any_size(compared, self.score).unsqueeze(-3)
+        each: Tensor = torch.block_diag(*self.score.view(self.heads, 1, -1))  # type: ignore[no-untyped-call]
         return torch.movedim(product_of_any_size(compared, each.t()), -1, -3)  # (H, D): each row has one head's numbers
 
 

@@ -286,9 +286,9 @@ def test_bfloat16_autocast_is_close_to_float32(config: ModelConfig) -> None:
 
 
 class Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps the sizes of what is multiplied in bfloat16: of matrices, and of many of them at once."""
+    """Keeps the sizes of what is multiplied in bfloat16: of matrices, with vectors too, and of many at once."""
 
-    kinds = ("mm", "addmm", "_linear_pointwise", "bmm", "baddbmm")
+    kinds = ("mv", "addmv", "addmv_", "mm", "addmm", "_linear_pointwise", "bmm", "baddbmm")
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
