@@ -39,11 +39,6 @@ def preset(name: str, **changes: Any) -> ModelConfig:
     return config_of(ModelConfig, tree)[0]
 
 
-def attends(config: ModelConfig) -> bool:
-    """Whether the decoder looks at the source position by position."""
-    return config.decoder.type in ("transformer", "ssru", "language_model") or config.decoder.attention is not None
-
-
 def changed(config: ModelConfig, **changes: Any) -> ModelConfig:
     """`config` with those of `changes` that its model reads."""
     kept = {key: change for key, change in changes.items() if key not in OPTIONAL or key in keys_read(config)}

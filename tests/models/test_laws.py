@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mt.data.batching import Batch, collate
 from mt.models.config import ModelConfig
-from mt.models.keys import keys_read
+from mt.models.keys import attends, keys_read
 from mt.nn.products import padded
 from mt.objectives.cross_entropy import CrossEntropy
 from tests.models.laws import (
@@ -25,7 +25,6 @@ from tests.models.laws import (
     EOS,
     PAD,
     VOCAB,
-    attends,
     build,
     changed,
     log_probs,

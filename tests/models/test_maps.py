@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from mt.models.config import ModelConfig
+from mt.models.keys import attends
 from mt.models.maps import attention_maps
-from tests.models.laws import CONFIGS, attends, build, random_batch
+from tests.models.laws import CONFIGS, build, random_batch
 
 every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
 
