@@ -78,10 +78,11 @@ class Window:
         """The translation of each request; `numbers` are those of their lines in the whole input, from 0."""
         ids = self.src.encode_batch([request.text for request in requests])
         lines = [self._begin(*line) for line in zip(requests, numbers, ids, strict=True)]
-        sources = [source for line in lines for source in line.sources]
+        pairs = [(line, source) for line in lines for source in line.sources]
+        sources = [source for _, source in pairs]
         if sources and (alignments or self.config.unknown == "copy"):
             self.engine.attention([sources[0].ids], [[]])  # a model that has none is refused before it searches
-        self._search([(line, source) for line in lines for source in line.sources])
+        self._search(pairs)
         self._describe(sources, alignments)
         return [self._end(line) for line in lines]
 
