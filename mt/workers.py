@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import reduce
+from itertools import cycle
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +27,14 @@ from mt.text.files import Block
 if TYPE_CHECKING:
     from mt.translator import Translator
 
-BLOCK_LINES = 256
-"""Lines of a block: few enough that a thousand lines keep several processes busy."""
+BLOCK_LINES = 1024
+"""Lines of a block, as of a translator alone: what is kept of a file (mt/shards.py) serves any number of processes."""
+PART_LINES = 256
+"""Least lines of a part of a full block: the more there are together, the more alike are those of a batch."""
+LAST_LINES = 16
+"""Least lines of a part of a shorter block, after which no other comes: it is for all processes."""
 AHEAD = 2
-"""Blocks that each process has, the one that it works on included."""
+"""Parts that each process has, the one that it works on included."""
 
 
 @dataclass(frozen=True)
@@ -85,31 +91,42 @@ class Workers:
             connection.close()
 
     def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
-        """As `mt.lines.answer.Answering`; at most `AHEAD` blocks a process are taken and not yet answered.
+        """As `mt.lines.answer.Answering`; at most `AHEAD` parts a process are dealt out and not yet answered.
 
         Raises:
             RunError: a process died; whatever a process raises.
         """
-        pending: deque[Connection] = deque()
-        for number, block in enumerate(blocks):
-            connection = self._connections[number % len(self._connections)]
-            self._send(connection, (block, style))
-            pending.append(connection)
-            while pending and (len(pending) >= AHEAD * len(self._connections) or pending[0].poll()):
+        pending: deque[list[Connection]] = deque()
+        takers = cycle(self._connections)
+        for block in blocks:
+            pending.append([self._send(next(takers), (part, style)) for part in self._parts(block)])
+            while pending and (self._are_busy(pending) or all(part.poll() for part in pending[0])):
                 yield self._answer(pending.popleft())
         while pending:
             yield self._answer(pending.popleft())
 
-    def _answer(self, connection: Connection) -> Answer:
+    def _parts(self, block: Block) -> Iterator[Block]:
+        least = LAST_LINES if len(block) < self.block_lines else PART_LINES
+        return block.cut(min(len(self._connections), max(1, len(block) // least)))
+
+    def _are_busy(self, pending: Iterable[list[Connection]]) -> bool:
+        """Whether the parts of one more block would be too many."""
+        return sum(map(len, pending)) > (AHEAD - 1) * len(self._connections)
+
+    def _answer(self, parts: Iterable[Connection]) -> Answer:
+        return reduce(Answer.then, (self._receive_answer(connection) for connection in parts))
+
+    def _receive_answer(self, connection: Connection) -> Answer:
         answer = self._receive(connection)
         assert isinstance(answer, Answer)
         return answer
 
-    def _send(self, connection: Connection, task: tuple[Block, Style]) -> None:
+    def _send(self, connection: Connection, task: tuple[Block, Style]) -> Connection:
         try:
             connection.send(task)
         except OSError:
             raise _died() from None
+        return connection
 
     def _receive(self, connection: Connection) -> object:
         try:

@@ -42,6 +42,33 @@ def test_answers_come_in_order_and_a_dead_worker_is_a_sentence(tmp_path: Path) -
     assert not any(process.is_alive() for process in workers._processes)
 
 
+def test_all_processes_have_a_part_of_a_short_block(tmp_path: Path) -> None:
+    """And what cannot be read ends the answer where it stands, whoever else had lines after it."""
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    alone = load(tmp_path, device="cpu", decode=DECODE)
+    lines = [b"a b\n", b"c\n", b"\n", b"b c a\n"] * 25
+    with Workers(Loading(tmp_path, None, DECODE), 3, 1) as workers:
+        dealt = [len(part) for part in workers._parts(Block(Path("in"), b"".join(lines), 1, 0))]
+        assert sum(dealt) == 100
+        assert all(30 <= count <= 36 for count in dealt)
+        for broken in (None, 5, 40, 99):
+            data = b"".join(b"\xe9\n" if number == broken else line for number, line in enumerate(lines))
+            block = Block(Path("in"), data, 11, 0)
+            [answer], [expected] = workers.answers([block], Style()), alone.answers([block], Style())
+            assert (str(answer.error), vars(answer) | {"error": None}) == (
+                str(expected.error),
+                vars(expected) | {"error": None},
+            )
+
+
+def test_full_blocks_are_cut_into_parts_that_batch_well(tmp_path: Path) -> None:
+    run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
+    with Workers(Loading(tmp_path, None, DECODE), 2, 1) as workers:
+        lines = workers.block_lines
+        assert [len(part) for part in workers._parts(Block(Path("in"), b"a\n" * lines, 1, 0))] == [lines // 2] * 2
+        assert [len(part) for part in workers._parts(Block(Path("in"), b"a\n" * 3, 1, 0))] == [3]
+
+
 def test_what_hinders_a_worker_from_loading_is_raised_here(tmp_path: Path) -> None:
     run_folder(tmp_path, DataConfig("en", "de", (ParallelText(Path("a"), Path("b")),)))
     with pytest.raises(RunError) as raised:

@@ -13,7 +13,7 @@ from mt.lines.answer import Answering, Style
 from mt.recipe import load_run_recipe
 from mt.text.files import Block
 from mt.translator import Translator, load
-from mt.workers import BLOCK_LINES, Loading, Workers
+from mt.workers import Loading, Workers
 
 
 def make(task: Task, settings: dict[str, Any]) -> Decode:
@@ -30,7 +30,7 @@ def make(task: Task, settings: dict[str, Any]) -> Decode:
 
 
 def _translate(answering: Answering, lines: list[str]) -> list[str]:
-    size = BLOCK_LINES if isinstance(answering, Workers) else answering.block_lines
+    size = answering.block_lines
     parts = [lines[start : start + size] for start in range(0, len(lines), size)]
     blocks = (Block(Path("lines"), "".join(f"{line}\n" for line in part).encode(), 1, 0) for part in parts)
     return b"".join(answer.data for answer in answering.answers(blocks, Style())).decode().split("\n")[:-1]

@@ -81,6 +81,19 @@ class Answer:
             error,
         )
 
+    def then(self, other: Answer) -> Answer:
+        """The answer to these lines and to those after them, which `other` is; itself after one that cannot be read."""
+        if self.error is not None:
+            return self
+        return Answer(
+            self.data + other.data,
+            self.lines + other.lines,
+            self.notices + other.notices,
+            self.truncated + other.truncated,
+            self.split + other.split,
+            other.error,
+        )
+
 
 class Answering(Protocol):
     """Whatever answers blocks of lines: a translator, or processes that have one each."""

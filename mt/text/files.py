@@ -40,6 +40,17 @@ class Block:
         """Number of lines."""
         return self.data.count(b"\n") + (not self.data.endswith(b"\n"))
 
+    def cut(self, parts: int) -> Iterator[Block]:
+        """At most `parts` blocks of these lines, each with about as many bytes."""
+        start, line = 0, self.first_line
+        for part in range(1, parts + 1):
+            share = max(start, len(self.data) * part // parts)
+            end = len(self.data) if part == parts else self.data.rfind(b"\n", start, share) + 1
+            if end > start:
+                yield Block(self.path, self.data[start:end], line, self.first_byte + start)
+                line += self.data.count(b"\n", start, end)
+                start = end
+
     def lines(self) -> list[str]:
         """The lines without their ends; `DataError` with line and byte where they are not UTF-8."""
         try:

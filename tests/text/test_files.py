@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mt.errors import DataError
-from mt.text.files import read_blocks, read_json, read_lines, sha256_of, write_aside, write_json, write_text
+from mt.text.files import Block, read_blocks, read_json, read_lines, sha256_of, write_aside, write_json, write_text
 
 
 def lines_of(tmp_path: Path, data: bytes) -> list[str]:
@@ -139,6 +139,20 @@ def test_blocks_neither_lose_nor_repeat_lines(tmp_path: Path, lines: int, end: s
     assert b"".join(block.data for block in blocks) == text.encode()
     assert [len(block) for block in blocks] == [min(lines, 7 - start) for start in range(0, 7, lines)]
     assert [block.first_line for block in blocks] == [1 + start for start in range(0, 7, lines)]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.integers(1, 5), st.booleans())
+def test_a_block_is_cut_at_line_ends_into_parts_of_like_size(sizes: list[int], parts: int, ended: bool) -> None:
+    data = b"".join(b"a" * size + b"\n" for size in sizes).removesuffix(b"" if ended else b"\n") or b"a"
+    whole = Block(Path("in"), data, 7, 100)
+    found = list(whole.cut(parts))
+    assert b"".join(part.data for part in found) == data
+    assert len(found) <= parts
+    assert [part.lines() for part in found[:-1]] == [part.data.decode().split("\n")[:-1] for part in found[:-1]]
+    assert [part.first_line for part in found] == [7 + sum(map(len, found[:place])) for place in range(len(found))]
+    starts = [100 + sum(len(part.data) for part in found[:place]) for place in range(len(found))]
+    assert [part.first_byte for part in found] == starts
+    assert max(len(part.data) for part in found) <= len(data) / parts + max(sizes) + 1
 
 
 def test_lines_longer_than_a_read_are_whole(tmp_path: Path) -> None:
