@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from mt.events import finish
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.prepare import prepare
 from mt.recipe import load_recipe
-from tests.models.laws import CONFIGS, PAD, VOCAB, build, changed, random_batch
+from tests.models.laws import CONFIGS, PAD, VOCAB, build, changed, layered, random_batch
 from tests.tiny import write_task
 
 every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
@@ -37,8 +36,7 @@ def test_each_architecture_is_counted_right(config: ModelConfig) -> None:
 @every_config
 def test_what_is_kept_for_the_backward_pass_is_roughly_right(config: ModelConfig) -> None:
     """By torch's saved-tensor hooks, at a width at which constants do not count."""
-    layers = {stack: replace(getattr(config, stack), layers=2) for stack in ("encoder", "decoder")}
-    config = changed(config, **layers, dim=64, ffn_dim=128, heads=4, dropout=0.3)
+    config = changed(layered(config, 2, 2), dim=64, ffn_dim=128, heads=4, dropout=0.3)
     model, kept = config.build(VOCAB, VOCAB, PAD), dict[int, int]()
     own = {parameter.data_ptr() for parameter in model.parameters()}
 

@@ -21,16 +21,17 @@ _RECURRENT_DECODER |= {
 _TRANSFORMER = {"ffn_dim", "heads", "kv_heads", "norm", "norm_position", "activation", "bias", "layer_drop"}
 _TRANSFORMER |= {"positions", "position_base", "max_positions", "attention_window"}
 _TRANSFORMER |= {"attention_dropout", "activation_dropout"}
-_TORCH_ENCODER = {"encoder.bidirectional", "encoder.residual", "encoder.reverse_source"}
+_STACK = {"encoder.layers"}
+_RECURRENT_ENCODER = _STACK | {"encoder.residual", "encoder.reverse_source"}
 
 # type -> the keys that it reads beside those that all read.
 ENCODER_KEYS: dict[str, set[str]] = {
-    "transformer": _TRANSFORMER,
-    "lstm": _TORCH_ENCODER,
-    "gru": _TORCH_ENCODER,
-    "intra_attention": {"encoder.residual", "encoder.reverse_source"},
+    "transformer": _STACK | _TRANSFORMER,
+    "lstm": _RECURRENT_ENCODER | {"encoder.bidirectional"},
+    "gru": _RECURRENT_ENCODER | {"encoder.bidirectional"},
+    "intra_attention": _RECURRENT_ENCODER,
     "none": set(),
-    "decomposable": {"ffn_dim", "activation", "bias", "attention_dropout", "activation_dropout"},
+    "decomposable": _STACK | {"ffn_dim", "activation", "bias", "attention_dropout", "activation_dropout"},
 }
 DECODER_KEYS: dict[str, set[str]] = {
     "transformer": _TRANSFORMER,

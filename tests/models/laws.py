@@ -45,13 +45,18 @@ def changed(config: ModelConfig, **changes: Any) -> ModelConfig:
     return replace(config, **kept)
 
 
+def layered(config: ModelConfig, encoder: int, decoder: int) -> ModelConfig:
+    """`config` with so many layers in its stacks."""
+    layers = {"decoder": decoder} | ({"encoder": encoder} if "encoder.layers" in keys_read(config) else {})
+    stacks = {name: replace(getattr(config, name), layers=count) for name, count in layers.items()}
+    return replace(config, **stacks)
+
+
 def shrunk(name: str) -> ModelConfig:
     """A preset without dropout, at the size of `small`."""
     config = preset(name, dropout=0.0)
-    encoder = replace(config.encoder, layers=min(config.encoder.layers, 3))
-    decoder = replace(config.decoder, layers=min(config.decoder.layers, 3))
-    kv_heads = None if config.kv_heads is None else 1
-    return changed(config, encoder=encoder, decoder=decoder, dim=12, ffn_dim=20, heads=3, kv_heads=kv_heads)
+    config = layered(config, min(config.encoder.layers, 3), min(config.decoder.layers, 3))
+    return changed(config, dim=12, ffn_dim=20, heads=3, kv_heads=None if config.kv_heads is None else 1)
 
 
 RECURRENT: dict[str, Any] = {

@@ -30,6 +30,9 @@ WITHOUT_ENCODER = {"encoder": EncoderConfig("none"), "decoder": DecoderConfig("l
         ({**LSTM, "norm_position": "pre"},
          "model.norm_position pre is not for an encoder of type lstm and a decoder of type lstm: leave it at post, or "
          "choose another model.encoder.type or model.decoder.type."),
+        ({**WITHOUT_ENCODER, "encoder": EncoderConfig("none", layers=4)},
+         "model.encoder.layers 4 is not for an encoder of type none and a decoder of type language_model: leave it at "
+         "6, or choose another model.encoder.type or model.decoder.type."),
         ({"encoder": EncoderConfig(bidirectional="all")},
          "model.encoder.bidirectional all is not for an encoder of type transformer and a decoder of type transformer: "
          "leave it at none, or choose another model.encoder.type or model.decoder.type."),

@@ -27,6 +27,7 @@ from tests.models.laws import (
     VOCAB,
     build,
     changed,
+    layered,
     log_probs,
     pairs,
     random_batch,
@@ -326,9 +327,7 @@ def test_a_model_in_bfloat16_translates(config: ModelConfig) -> None:
 @every_config
 def test_it_learns_eight_pairs_by_heart(config: ModelConfig) -> None:
     torch.manual_seed(0)
-    encoder, decoder = replace(config.encoder, layers=1), replace(config.decoder, layers=1)
-    one_layer = changed(config, encoder=encoder, decoder=decoder, dim=32, ffn_dim=64, heads=2)
-    model = one_layer.build(VOCAB, VOCAB, PAD)
+    model = changed(layered(config, 1, 1), dim=32, ffn_dim=64, heads=2).build(VOCAB, VOCAB, PAD)
     batch = random_batch([(4, 4)] * 8)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
     objective = CrossEntropy(label_smoothing=0.0)

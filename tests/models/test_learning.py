@@ -13,7 +13,7 @@ from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.presets import PRESETS
 from mt.objectives.cross_entropy import CrossEntropy
-from tests.models.laws import BOS, EOS, OF_ONE_DESIGN, PAD, changed, preset
+from tests.models.laws import BOS, EOS, OF_ONE_DESIGN, PAD, changed, layered, preset
 
 VOCAB = 14  # ten digits from 4 on
 ORDERED = [name for name in PRESETS if name not in (*OF_ONE_DESIGN, "decomposable")]
@@ -23,9 +23,8 @@ pytestmark = pytest.mark.slow
 
 def small(config: ModelConfig) -> ModelConfig:
     depth = 2 if config.decoder.type == "language_model" else 1
-    encoder, decoder = replace(config.encoder, layers=1), replace(config.decoder, layers=depth)
     sizes = {"dim": 48, "ffn_dim": 96, "heads": 4, "kv_heads": config.kv_heads and 2, "dropout": 0.0}
-    return changed(config, encoder=encoder, decoder=decoder, init="parts", **sizes)
+    return changed(layered(config, 1, depth), init="parts", **sizes)
 
 
 def digits(task: str, rows: int, longest: int, generator: torch.Generator) -> Batch:

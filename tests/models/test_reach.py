@@ -20,7 +20,7 @@ from tests.models.laws import small
 from tests.translators import letters
 
 COUNT = 12
-LANGUAGE_MODEL = {"encoder": EncoderConfig(type="none", layers=0), "tie": "all"}
+LANGUAGE_MODEL = {"encoder": EncoderConfig(type="none"), "tie": "all"}
 CONFIGS = {
     "transformer": small(positions="learned", max_positions=COUNT),
     "ssru": small(positions="learned", max_positions=COUNT, decoder=DecoderConfig(type="ssru", layers=1)),
