@@ -123,6 +123,8 @@ def translate(
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
+    if constraints and decode.search == "sample" and input_format == "text":  # lines of JSON may choose another
+        raise click.UsageError("--constraint needs another decode.search than sample, which cannot require phrases")
     from mt.translate import Style, check_paths, translate_stream
 
     place = Place.of()

@@ -180,6 +180,12 @@ def test_options_that_exclude_each_other(mt: Call, options: tuple[object, ...], 
     assert (called.code, called.err) == (2, f"Error: {sentence} (mt translate --help shows the options).\n")
 
 
+def test_what_no_line_can_have_is_refused_once(mt: Call, model: Path) -> None:
+    called = mt("translate", model, "--constraint", "a", "--set", "decode.search=sample")
+    assert called.code == 2
+    assert called.err.startswith("Error: --constraint needs another decode.search than sample, which cannot require")
+
+
 def test_torchrun_needs_files(mt: Call, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
