@@ -63,7 +63,9 @@ class CrossEntropy:
 
     def of(self, output: nn.Linear, hidden: Tensor, targets: Tensor, mask: Tensor) -> Loss:
         """The loss of `targets` (B, T) where `mask` (B, T) is True, from `hidden` (B, T, D) through `output`."""
-        hidden, targets = hidden[mask], targets[mask]
+        places = mask.flatten().nonzero().squeeze(1)
+        hidden = hidden.flatten(0, 1).index_select(0, places)  # a mask's own gradient is added number by number
+        targets = targets.flatten()[places]
         weight = output.weight if torch.is_grad_enabled() else output.weight.detach()  # which asks for no gradient
         total, nll = _FusedCrossEntropy.apply(hidden, weight, targets, self.label_smoothing)  # type: ignore[no-untyped-call]
         return Loss(total, nll, targets.numel())
