@@ -173,14 +173,31 @@ class CTranslate2Engine:
         if not sources:
             return []
         limits = [config.limit(len(ids), self.reach.target) for ids in sources]
-        found = self._search(sources, max(limits), config)
-        # The engine knows one limit a call; a translation beyond its own is made again, alone.
-        for number, limit in enumerate(limits):
-            if any(len(hypothesis.tokens) > limit for hypothesis in found[number]):
-                found[number] = self._search([sources[number]], limit, config)[0]
+        found = self._search(sources, max(limits) + 1, config)  # the engine counts the end mark
+        # And it knows one limit a call; where a translation is beyond its own, the line is searched again.
+        beyond = {
+            number
+            for number, limit in enumerate(limits)
+            if any(len(one.tokens) > limit for one in found[number][: config.candidates])
+        }
+        for limit in sorted({limits[number] for number in beyond}):
+            numbers = [number for number in sorted(beyond) if limits[number] == limit]
+            again = self._up_to([sources[number] for number in numbers], limit, config)
+            found.update(zip(numbers, again, strict=True))
+        return [found[number][: config.candidates] for number in range(len(sources))]
+
+    def _up_to(self, sources: Sequence[list[int]], limit: int, config: DecodeConfig) -> list[list[Hypothesis]]:
+        """The hypotheses of each source: those that end after `limit` pieces, and then what has so many and no end."""
+        longer, cut = (self._search(sources, length, config) for length in (limit + 1, limit))
+        found = []
+        for number in range(len(sources)):
+            ended = {one.tokens: one for one in longer[number] if not one.truncated}
+            rest = [one for one in cut[number] if one.tokens not in ended]
+            found.append([*ended.values(), *rest][: config.beam_size])
         return found
 
-    def _search(self, sources: Sequence[list[int]], limit: int, config: DecodeConfig) -> list[list[Hypothesis]]:
+    def _search(self, sources: Sequence[list[int]], length: int, config: DecodeConfig) -> dict[int, list[Hypothesis]]:
+        """The beam of each source, by its number, of at most `length` tokens, end marks among them."""
         alpha = config.length_penalty.alpha if config.length_penalty.kind == "average" else 0.0
         results = self._translator.translate_batch(
             [[self._src[one] for one in ids] for ids in sources],
@@ -190,16 +207,16 @@ class CTranslate2Engine:
             num_hypotheses=config.beam_size,  # the beam is the same, and a finished one may rank behind cut ones there
             length_penalty=alpha,
             max_input_length=0,
-            max_decoding_length=limit,
+            max_decoding_length=length,
             min_decoding_length=0,
             return_scores=True,
             return_end_token=True,
             suppress_sequences=self._never,
         )
-        return [
-            self._ranked(zip(result.hypotheses, result.scores, strict=True), alpha)[: config.candidates]
-            for result in results
-        ]
+        return {
+            number: self._ranked(zip(result.hypotheses, result.scores, strict=True), alpha)
+            for number, result in enumerate(results)
+        }
 
     def _ranked(self, found: Iterable[tuple[Sequence[str], float]], alpha: float) -> list[Hypothesis]:
         """As this project has them: what is finished comes before what the limit cut, each in falling score."""

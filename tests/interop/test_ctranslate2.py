@@ -100,7 +100,7 @@ def test_what_is_finished_comes_before_what_was_cut(tmp_path: Path) -> None:
     """Fault 83. The engine ranks by score alone; here some that were cut have a better one than some that end."""
     tokenizers = letters()
     _, theirs = written(tmp_path / "model", CONFIGS["pre-swiglu"], tokenizers)
-    config = DecodeConfig(beam_size=6, n_best=6, max_length=4)
+    config = DecodeConfig(beam_size=6, n_best=6, max_length=2)
     overtaken = 0
     for source in sentences(tokenizers, 16, longest=20):
         [found] = theirs.search([source], config)
@@ -113,6 +113,34 @@ def test_what_is_finished_comes_before_what_was_cut(tmp_path: Path) -> None:
             assert scores == sorted(scores, reverse=True)
         overtaken += not cut[0] and max(one.score for one in found) > found[0].score
     assert overtaken
+
+
+def test_a_translation_as_long_as_its_limit_has_its_end(tmp_path: Path) -> None:
+    """Faults 45 and 83: the end mark is no piece, and what has one is not cut."""
+    tokenizers = letters()
+    ours, theirs = written(tmp_path / "model", CONFIGS["pre-swiglu"], tokenizers)
+    config, ended = DecodeConfig(beam_size=1, max_length=4), list[int]()
+    for source in sentences(tokenizers, 24, longest=20):
+        [[mine]], [[other]] = ours.engine.search([source], config), theirs.search([source], config)
+        assert (mine.tokens, mine.truncated) == (other.tokens, other.truncated)
+        ended += [len(other.tokens)] * (not other.truncated)
+        [found] = theirs.search([source], replace(config, beam_size=5, n_best=5))
+        assert len({one.tokens for one in found}) == 5
+        assert all(len(one.tokens) == 4 if one.truncated else len(one.tokens) <= 4 for one in found)
+    assert 4 in ended
+
+
+def test_a_limit_is_that_of_its_sentence_in_any_company(tmp_path: Path) -> None:
+    """Fault 83."""
+    tokenizers = letters()
+    _, theirs = written(tmp_path / "model", CONFIGS["pre-gelu"], tokenizers)
+    config = DecodeConfig(beam_size=3, n_best=3, max_length_ratio=5)
+    sources = [[5], [6, 7], [8, 9, 10], [11]]
+    found = theirs.search(sources, config)
+    for source, together in zip(sources, found, strict=True):
+        [alone] = theirs.search([source], config)
+        assert [(one.tokens, one.truncated) for one in together] == [(one.tokens, one.truncated) for one in alone]
+        assert max(len(one.tokens) for one in together) == config.limit(len(source))
 
 
 def test_what_is_written_beside_the_weights(tmp_path: Path) -> None:
