@@ -214,12 +214,20 @@ def _begin(recipe: Recipe, store: Store, trainer: Trainer) -> Generator[Event, N
         if changed := _ranks_notice(trainer, state.ranks):
             yield Notice(changed)
         trainer.state = replace(state, ranks=trainer.group.size)
-        yield Notice(f"Resuming from update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}.")
+        place = f"update {trainer.state.update}, epoch {trainer.state.elapsed('epochs'):.2f}"
+        yield Notice(f"Resuming from {place}{_lowered(trainer.state.lr_scale)}.")
     elif (source := _initial_weights(recipe, store)) is not None:
         model = trainer.updater.model
         initialise(model, source)
         trainer.ema = None if trainer.ema is None else Ema(model, trainer.ema.decay)
         yield Notice(f"Beginning with the weights of {source}.")
+
+
+def _lowered(scale: float) -> str:
+    """What holds of the learning rate beside the recipe, as part of a sentence."""
+    if scale == 1:
+        return ""
+    return f"; learning rates are multiplied by {scale:g}, to which plateaus and rewinds have lowered them"
 
 
 def _initial_weights(recipe: Recipe, store: Store) -> Path | None:

@@ -26,7 +26,10 @@ from tests.trainings import BPE, contents, losses, rates, recipe_of, run_to_the_
 
 SETTINGS = {
     "plain": (),
-    "accumulated": ("train.accumulate=3", "train.batch_warmup=6", "train.optimizer.name=adamw"),
+    "accumulated": (
+        *("train.accumulate=3", "train.batch_warmup=6", "train.optimizer.name=adamw"),
+        *("model.word_dropout=0.2", "model.layer_drop=0.4"),
+    ),
     "ema": ("train.ema=0.8", "train.average={of: last, n: 3}", "train.keep_last=3", "train.save_every=3"),
     "periods": ("train.valid_every=5", "train.save_every=7", "train.precision=bf16"),
     "plateau": (
@@ -100,6 +103,23 @@ class TestResuming:
         finish(train(recipe_of(task, str(tmp_path / "run"), "train.lr=1e-5", constant)), events.append)
         assert next(event.learning_rate for event in events if isinstance(event, Trained)) == 1e-5
         assert Notice("Changed since this training began: train.lr: 0.001 -> 1e-05.") in events
+
+    def test_says_what_a_new_learning_rate_is_multiplied_by(self, task: Path, tmp_path: Path) -> None:
+        """Fault 54: a plateau has lowered the rate, and goes on to."""
+        plateau = ("train.schedule={name: plateau, warmup: 0, patience: 1}", "train.valid_every=2")
+        begun = recipe_of(task, str(tmp_path / "run"), *plateau, "train.lr=1e-30")
+        finish(train(begun, should_stop=stop_after(9)))
+        events: list[Event] = []
+        finish(train(recipe_of(task, str(tmp_path / "run"), *plateau, "train.lr=1e-5")), events.append)
+        assert next(event.learning_rate for event in events if isinstance(event, Trained)) == 1e-5 / 8
+        assert Notice("Changed since this training began: train.lr: 1e-30 -> 1e-05.") in events
+        assert (
+            Notice(
+                "Resuming from update 8, epoch 1.60; learning rates are multiplied by 0.125, to which plateaus and "
+                "rewinds have lowered them."
+            )
+            in events
+        )
 
     def test_takes_a_new_schedule_and_says_so(self, task: Path, tmp_path: Path) -> None:
         """Fault 54: also its keys, and those that it takes from the recipe where they are not given."""
