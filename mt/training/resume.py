@@ -32,6 +32,8 @@ RULES = {
     "model.dropout": SETTING,
     "model.attention_dropout": SETTING,
     "model.activation_dropout": SETTING,
+    "model.word_dropout": SETTING,
+    "model.layer_drop": SETTING,
     "train": SETTING,
     "train.log_every": FREE,
     "train.tensorboard": FREE,

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from mt.config import leaves, to_mapping
 from mt.errors import RunError
+from mt.models.config import ModelConfig
 from mt.training.resume import FIXED, RULES, Change, changed_keys, check_corpus, check_resume
 
 RUN = Path("runs/one")
@@ -59,6 +61,12 @@ def test_a_new_learning_rate_is_told_with_both_values() -> None:
     assert changed("train.lr", 1e-5) == ["train.lr: 0.001 -> 1e-05"]
     assert changed("model.dropout", 0.1) == ["model.dropout: 0.3 -> 0.1"]
     assert changed("train.max_steps", None) == ["train.max_steps: 10 -> null"]
+
+
+@pytest.mark.parametrize("key", [key for key, _ in leaves(to_mapping(ModelConfig())) if "drop" in key])
+def test_whatever_is_left_out_at_random_may_change(key: str) -> None:
+    """Fault 54: no weight depends on it."""
+    assert [change.split(" -> ")[-1] for change in changed(f"model.{key}", 0.25)] == ["0.25"]
 
 
 @pytest.mark.parametrize(
