@@ -112,7 +112,9 @@ class Beam:
         sums, hypotheses, tokens = best_continuations(preferred[:, : self.symbols.size], self.sums, 2 * self.size)
         count, width = self.sums.shape
         rows = hypotheses + torch.arange(0, count * width, width, device=sums.device)[:, None]
-        return Candidates(sums if discouraged is None else sums + discouraged[rows, tokens], rows, tokens)
+        if discouraged is not None:  # not taken off again: beside a large penalty the sums are lost to rounding
+            sums = (self.sums.view(-1)[rows] + log_probs[rows, tokens]).masked_fill(sums.isneginf(), -math.inf)
+        return Candidates(sums, rows, tokens)
 
     def _finish(self, ending: Candidates, bonus: Tensor | None) -> None:
         """Store the candidates `ending` (B, <= size), but for those whose sum is -inf."""

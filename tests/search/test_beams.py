@@ -16,9 +16,10 @@ from mt.search.coverage import Coverage
 from mt.search.ensemble import EnsembleState, ensemble, log_mean
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
+from mt.search.phrases import Phrase
 from mt.search.risk import minimum_bayes_risk
 from mt.search.searches import SEARCHES
-from tests.search.tables import T2, RandomModel, Table, TableState, config, search
+from tests.search.tables import T2, RandomModel, Table, TableState, config, forced, search
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,18 @@ def test_groups_avoid_what_the_groups_before_have_just_said(penalty: float, expe
     assert [model.words(one) for one in found] == expected
     known = {"a c": 0.33, "a d": 0.27, "b c": 0.38, "b d": 0.02}
     assert [one.score for one in found] == pytest.approx([math.log(known[words]) for words in expected], abs=1e-6)
+
+
+@pytest.mark.parametrize("penalty", [1e4, 1e9, 1e30])
+@pytest.mark.parametrize("required", [(), ((4,),)])
+def test_whatever_the_penalty_sums_are_those_of_the_model(penalty: float, required: tuple[Phrase, ...]) -> None:
+    """Fault 92: where all that is left is discouraged, its log-probability is not lost beside the penalty."""
+    model, line = RandomModel(1, 3), LineOptions(required=required)
+    options = config(16, n_best=16, search="diverse", beam_groups=4, diversity_penalty=penalty)
+    [found] = search(model, options, [3], [0], [line])
+    assert len(found) >= 4
+    for one in found:
+        assert one.token_log_probs == pytest.approx(forced(model, 0, one.tokens, one.truncated), abs=1e-5)
 
 
 @settings(max_examples=20, deadline=None)
