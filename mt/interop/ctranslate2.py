@@ -155,6 +155,7 @@ class CTranslate2Engine:
             )
         except (RuntimeError, ValueError) as error:
             raise RunError(f"{folder} cannot be loaded by CTranslate2: {error}.") from error
+        self._computes = compute_type
         self._src, self._tgt = tokenizers.src.pieces, tokenizers.tgt
         self._ids = {piece: number for number, piece in enumerate(tokenizers.tgt.pieces)}
         self._never = [[self._tgt.pieces[one]] for one in (self._tgt.bos, self._tgt.pad)]
@@ -170,6 +171,8 @@ class CTranslate2Engine:
         check_decode(config)  # a line may have settings of its own
         if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
             raise ConfigError(f"a prefix, required or forbidden phrases and a least length {_NOT_THERE}")
+        if self._computes not in ("default", COMPUTE_TYPES[config.precision]):
+            raise ConfigError(f"lines with a decode.precision of their own {_NOT_THERE}")
         if not sources:
             return []
         limits = [config.limit(len(ids), self.reach.target) for ids in sources]
