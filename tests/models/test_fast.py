@@ -199,6 +199,45 @@ def test_any_other_model_is_the_same_with_packed_weights(config: ModelConfig) ->
         plain_state, state = plain_state.select(chosen), state.select(chosen)
 
 
+every_config = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+
+
+def _stepped(decoding: Decoding, src: Tensor, mask: Tensor) -> Tensor:
+    """After two tokens that each row reads."""
+    count = len(src)
+    _, state = decoding.step(torch.full((count,), BOS), decoding.start(src, mask))
+    found, _ = decoding.step(torch.full((count,), 5), state)
+    return found
+
+
+@every_config
+@torch.inference_mode()
+def test_what_the_padding_row_holds_cannot_matter(config: ModelConfig) -> None:
+    """Fault 66 (b). Where the row is a row of the output layer too, it is the score of the piece pad, and only that."""
+    model, batch = build(config).eval(), random_batch(((5, 3), (2, 6), (17, 1), (1, 4)))
+    found = []
+    for value in (0.0, 20.0):
+        for embedding in (model.src_embedding, model.tgt_embedding):
+            embedding.tokens.weight[PAD] = value
+        log_probs = _stepped(for_decoding(model), batch.src, batch.src_mask)
+        log_probs[:, PAD] = -torch.inf
+        found.append(log_probs.log_softmax(-1).exp())
+    close(found[1], found[0], atol=1e-4)
+
+
+@every_config
+@torch.inference_mode()
+def test_a_source_that_is_all_padding_stays_finite_and_by_itself(config: ModelConfig) -> None:
+    """Fault 64."""
+    model, batch = build(config).eval(), random_batch(((5, 3), (2, 6), (4, 1)))
+    batch.src[1], batch.src_mask[1] = PAD, False
+    decoding = for_decoding(model)
+    found = _stepped(decoding, batch.src, batch.src_mask)
+    assert found.isfinite().all()
+    others = torch.tensor([0, 2])
+    close(found[others], _stepped(decoding, batch.src[others], batch.src_mask[others]))
+
+
 @pytest.mark.parametrize(("precision", "error"), [("bf16", 0.15), ("int8", 0.4)])
 @pytest.mark.parametrize("name", ["rnnsearch", "luong_local", "hybrid"])
 @torch.inference_mode()
@@ -210,7 +249,7 @@ def test_less_precision_of_any_other_model_is_close(name: str, precision: str, e
     assert 0 < float((exact - found).abs().max()) < error
 
 
-@pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS.keys())
+@every_config
 def test_it_needs_no_word_to_go_without_gradients(config: ModelConfig) -> None:
     decoding, batch = for_decoding(build(config).eval()), random_batch()
     found, _ = decoding.step(torch.full((4,), BOS), decoding.start(batch.src, batch.src_mask))

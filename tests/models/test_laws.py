@@ -276,15 +276,20 @@ def test_training_goes_on_after_a_longer_sentence_was_translated() -> None:
     assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @every_config
-def test_bfloat16_autocast_is_close_to_float32(config: ModelConfig) -> None:
+def test_autocast_is_close_to_float32(config: ModelConfig, dtype: torch.dtype) -> None:
+    """Fault 65: masks are finite in half precision, too, and so are gradients with a loss scale."""
     model, batch = build(config).eval(), random_batch()
     expected = log_probs(model, batch)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast("cpu", dtype=dtype):
         found = log_probs(model, batch)
         stepped, _ = model.step(batch.tgt_in[:, 0], model.start(batch.src, batch.src_mask))
+        loss = CrossEntropy(label_smoothing=0.1)(model, batch).total
     torch.testing.assert_close(found.exp(), expected.exp(), rtol=0, atol=0.05)
     torch.testing.assert_close(stepped.exp(), expected[:, 0].exp(), rtol=0, atol=0.05)
+    torch.autograd.backward(loss * 1024)
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
 class Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
