@@ -183,6 +183,16 @@ def _beyond(pairs: ParallelIds, reach: Reach) -> list[int]:
     return [int(row) for rows in found for row in rows]
 
 
+def check_precision(recipe: Recipe, device: str) -> None:
+    """Validation on a `device` (cpu, cuda, cuda:1) can translate as the recipe wants."""
+    precision = recipe.decode.precision
+    if recipe.data.valid is not None and precision != "fp32" and device != "cpu":
+        raise ConfigError(
+            f"{_at(recipe, 'decode.precision')} {precision} is for models on a CPU, but training validates on "
+            f"{device}: leave it at fp32, and give it to mt translate by --set."
+        )
+
+
 def check_expected(recipe: Recipe, promises: bool) -> None:
     """Each test that a score is expected of is there; and a score is, where `promises` are to be kept."""
     if promises and not recipe.evaluate.expect:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import torch
 
-from mt.checks import check_positions, check_recipe
+from mt.checks import check_positions, check_precision, check_recipe
 from mt.config import to_mapping
 from mt.data.store import Store
 from mt.data.training_data import longest_pair, over_budget
@@ -70,6 +70,7 @@ def train(
         RunError: the run folder is in use, holds a training of other settings, or cannot be written.
     """
     check_recipe(recipe, "train")
+    check_precision(recipe, str(device))
     store = Store.open(recipe.data_dir)
     check_positions(recipe, store)
     keep_freed_memory()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mt.data.store import Store
-from mt.errors import DataError
+from mt.errors import ConfigError, DataError
 from mt.events import Event, Progress, finish
 from mt.prepare import prepare
 from mt.recipe import load_recipe
@@ -129,6 +129,20 @@ def test_learned_positions_reach_as_far_as_the_text_and_validation_no_farther(ta
         "data.filters.max_length leave them out and prepare again, or raise model.max_positions."
     )
     assert not (tmp_path / "short").exists()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_precision_that_validation_cannot_have_is_refused_before_training(
+    task: Path, tmp_path: Path, precision: str
+) -> None:
+    """Fault 120: not at the first validation."""
+    with pytest.raises(ConfigError) as caught:
+        finish(train(recipe_of(task, str(tmp_path / "run"), f"decode.precision={precision}"), device="cuda"))
+    assert str(caught.value) == (
+        f"-o decode.precision={precision}: decode.precision {precision} is for models on a CPU, but training validates "
+        "on cuda: leave it at fp32, and give it to mt translate by --set."
+    )
+    assert not (tmp_path / "run").exists()
 
 
 def test_directions_are_those_of_the_scores() -> None:
