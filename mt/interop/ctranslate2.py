@@ -47,6 +47,9 @@ DECODES: dict[str, tuple[Any, ...] | None] = {
     "long_source": None,
 }
 
+ENDING_FIRST = -8.0
+"""A length penalty's alpha with which long translations score so low that those which the limit cut come last."""
+
 COMPUTE_TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """decode.precision -> what CTranslate2 calls it."""
 
@@ -191,17 +194,25 @@ class CTranslate2Engine:
 
     def _up_to(self, sources: Sequence[list[int]], limit: int, config: DecodeConfig) -> list[list[Hypothesis]]:
         """The hypotheses of each source: those that end after `limit` pieces, and then what has so many and no end."""
-        longer, cut = (self._search(sources, length, config) for length in (limit + 1, limit))
-        found = []
+        best, ending = (self._search(sources, limit + 1, config, alpha) for alpha in (None, ENDING_FIRST))
+        cut, found = self._search(sources, limit, config), []
         for number in range(len(sources)):
-            ended = {one.tokens: one for one in longer[number] if not one.truncated}
+            ended = {one.tokens: one for one in (*ending[number], *best[number]) if not one.truncated}
             rest = [one for one in cut[number] if one.tokens not in ended]
-            found.append([*ended.values(), *rest][: config.beam_size])
+            ranked = sorted(ended.values(), key=lambda one: -one.score)
+            found.append([*ranked, *rest][: config.beam_size])
         return found
 
-    def _search(self, sources: Sequence[list[int]], length: int, config: DecodeConfig) -> dict[int, list[Hypothesis]]:
-        """The beam of each source, by its number, of at most `length` tokens, end marks among them."""
-        alpha = config.length_penalty.alpha if config.length_penalty.kind == "average" else 0.0
+    def _search(
+        self, sources: Sequence[list[int]], length: int, config: DecodeConfig, alpha: float | None = None
+    ) -> dict[int, list[Hypothesis]]:
+        """The beam of each source, by its number, of at most `length` tokens, end marks among them.
+
+        Of more hypotheses than the beam has places the engine leaves the best by the length penalty `alpha`; None: by
+        that of `config`.
+        """
+        own = config.length_penalty.alpha if config.length_penalty.kind == "average" else 0.0
+        alpha = own if alpha is None else alpha
         results = self._translator.translate_batch(
             [[self._src[one] for one in ids] for ids in sources],
             max_batch_size=config.batch_tokens,
@@ -217,20 +228,21 @@ class CTranslate2Engine:
             suppress_sequences=self._never,
         )
         return {
-            number: self._ranked(zip(result.hypotheses, result.scores, strict=True), alpha)
+            number: self._ranked(zip(result.hypotheses, result.scores, strict=True), alpha, own)
             for number, result in enumerate(results)
         }
 
-    def _ranked(self, found: Iterable[tuple[Sequence[str], float]], alpha: float) -> list[Hypothesis]:
+    def _ranked(self, found: Iterable[tuple[Sequence[str], float]], alpha: float, own: float) -> list[Hypothesis]:
         """As this project has them: what is finished comes before what the limit cut, each in falling score."""
-        hypotheses = [self._hypothesis(pieces, score, alpha) for pieces, score in found]
+        hypotheses = [self._hypothesis(pieces, score * len(pieces) ** alpha, own) for pieces, score in found]
         return sorted(hypotheses, key=lambda one: (one.truncated, -one.score))
 
-    def _hypothesis(self, pieces: Sequence[str], score: float, alpha: float) -> Hypothesis:
+    def _hypothesis(self, pieces: Sequence[str], log_prob: float, alpha: float) -> Hypothesis:
         ids = [self._ids[piece] for piece in pieces]
         ended = bool(ids) and ids[-1] == self._tgt.eos
-        log_prob = score * len(ids) ** alpha
-        return Hypothesis(tuple(ids[:-1] if ended else ids), score, log_prob, truncated=not ended)
+        return Hypothesis(
+            tuple(ids[:-1] if ended else ids), log_prob / len(ids) ** alpha, log_prob, truncated=not ended
+        )
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
         """The natural log-probability of each piece of each target and, last, of its end mark."""

@@ -115,6 +115,17 @@ def test_what_is_finished_comes_before_what_was_cut(tmp_path: Path) -> None:
     assert overtaken
 
 
+def test_what_ends_is_found_however_much_is_cut(tmp_path: Path) -> None:
+    """Fault 83. The engine drops hypotheses that end where those that the limit cut have better scores."""
+    tokenizers = letters()
+    ours, theirs = written(tmp_path / "model", CONFIGS["more encoder"], tokenizers)
+    sources, config = sentences(tokenizers, 24, longest=20), DecodeConfig(beam_size=5, n_best=5, max_length=12)
+    found, expected = (engine.search(sources, config) for engine in (theirs, ours.engine))
+    cut = [[one.truncated for one in some] for some in found]
+    assert cut == [[one.truncated for one in some] for some in expected]
+    assert [False, True, True, True, True] in cut
+
+
 def test_a_translation_as_long_as_its_limit_has_its_end(tmp_path: Path) -> None:
     """Faults 45 and 83: the end mark is no piece, and what has one is not cut."""
     tokenizers = letters()
