@@ -1,4 +1,7 @@
-"""Which machine computes: chosen on the command line, named at the start, never changed in silence."""
+"""Which machine computes: chosen on the command line, named at the start, never changed in silence.
+
+And how it says that its memory is full.
+"""
 
 from __future__ import annotations
 
@@ -50,3 +53,13 @@ def _absence(found: int) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+_FULL_CPU = ("DefaultCPUAllocator", "not enough memory")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device, or the CPU, had not enough memory."""
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and any(name in str(error) for name in _FULL_CPU)

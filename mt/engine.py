@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mt.data.batching import Ids, by_length, collate, collate_source
+from mt.device import is_out_of_memory
 from mt.ensemble import decoding_of, reach_of
-from mt.errors import ConfigError
+from mt.errors import ConfigError, RunError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding
 from mt.models.reach import Reach
@@ -140,7 +141,10 @@ class TorchEngine:
         as_asked = torch.autocast(self.device.type, enabled=False)  # the config says the precision
         with torch.inference_mode(), as_asked, evaluating(self.model):
             for batch in by_length(src_lengths, tgt_lengths, budget) if len(sources) else ():
-                found.update(zip(batch.tolist(), work(batch.tolist()), strict=True))
+                for part, results in in_halves(work, batch.tolist()):
+                    if results is None:
+                        raise RunError(_too_large(len(sources[part[0]])))
+                    found.update(zip(part, results, strict=True))
         return [found[number] for number in range(len(sources))]
 
     def _search(
@@ -164,6 +168,35 @@ class TorchEngine:
         if self._made is None or self._made[0] != (precision, weights):
             self._made = (precision, weights), decoding_of(self.model, precision)
         return self._made[1]
+
+
+def in_halves(
+    work: Callable[[Sequence[int]], Sequence[Result]], numbers: Sequence[int]
+) -> Iterator[tuple[Sequence[int], Sequence[Result] | None]]:
+    """`numbers` and the results of `work` on them; or on halves of them, and of those, where memory holds no more.
+
+    None of a single one that does not fit.
+    """
+    try:
+        yield numbers, work(numbers)
+        return
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # Here nothing holds any more what the attempt had made.
+    if len(numbers) == 1:
+        yield numbers, None
+        return
+    middle = len(numbers) // 2
+    yield from in_halves(work, numbers[:middle])
+    yield from in_halves(work, numbers[middle:])
+
+
+def _too_large(pieces: int) -> str:
+    return (
+        f"A line, or a part of one, of {pieces} pieces does not fit into memory even alone: let "
+        "decode.max_source_length split it, lower decode.beam_size, or take a larger device."
+    )
 
 
 @contextmanager

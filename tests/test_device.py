@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mt.device import pick_device
+from mt.device import is_out_of_memory, pick_device
 from mt.errors import ConfigError
 from mt.events import Event, Notice, finish
 
@@ -86,3 +86,17 @@ def test_each_of_several_processes_has_a_device_of_its_own() -> None:
             f"--device {name}: process {number} of this machine needs a CUDA device of its own, and there are 2; use "
             "--device cuda, and as many processes as devices."
         )
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."), True),
+        (MemoryError(), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("not enough memory"), False),
+    ],
+)
+def test_errors_of_memory_are_told_from_others(error: Exception, expected: bool) -> None:
+    assert is_out_of_memory(error) == expected

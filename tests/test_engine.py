@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
+from torch import Tensor
 
 from mt.engine import TorchEngine
+from mt.errors import RunError
+from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.slots import ROOM
 from mt.search.config import DecodeConfig
 from mt.search.options import LineOptions
-from tests.translators import TINY, letters, untrained
+from mt.translator import Translator
+from tests.translators import TINY, Copy, CopyState, copier, letters, untrained
 
 SOURCES = [[5, 6, 7], [8], [9, 10, 11, 12, 13, 14], [5, 6, 7], [20, 21]]
 
@@ -106,3 +111,51 @@ def test_wide_beams_in_other_precisions(precision: str) -> None:
     """Fault 80."""
     found = _wide_engine().search(SOURCES, replace(WIDE["beam"], precision=precision))
     assert [len(some) for some in found] == [40] * len(SOURCES)
+
+
+class Cramped(Copy):
+    """Holds no more than some positions of sources, padding and end marks included."""
+
+    most = 8
+
+    def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> CopyState:
+        if src.numel() > self.most:
+            raise torch.OutOfMemoryError
+        return super().start(src, src_mask, attention)
+
+
+def cramped() -> tuple[Translator, Cramped]:
+    tokenizers = letters()
+    model = Cramped(len(tokenizers.src))
+    return Translator(cast(EncoderDecoder, model), tokenizers), model
+
+
+def test_a_batch_that_does_not_fit_into_memory_is_translated_in_halves() -> None:
+    """Fault 67."""
+    lines = ["a b c", "d", "e f", "g", "h i j k l m", "n"]
+    translator, model = cramped()
+    assert [one.text for one in translator.translate(lines)] == lines
+    assert max(model.rows) < len(lines)
+    roomy = copier().translate(lines)
+    assert [one.score for one in roomy] == [one.score for one in translator.translate(lines)]
+
+
+def test_a_line_that_does_not_fit_into_memory_alone_is_one_sentence() -> None:
+    """Fault 67."""
+    translator, _ = cramped()
+    with pytest.raises(RunError) as caught:
+        list(translator.translate(["a", "b " * 8]))
+    assert str(caught.value) == (
+        "A line, or a part of one, of 8 pieces does not fit into memory even alone: let decode.max_source_length split "
+        "it, lower decode.beam_size, or take a larger device."
+    )
+
+
+def test_other_errors_of_a_model_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("shapes")
+
+    translator, model = cramped()
+    monkeypatch.setattr(model, "step", fail)
+    with pytest.raises(RuntimeError, match="shapes"):
+        list(translator.translate(["a", "b"]))

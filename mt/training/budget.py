@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from mt.data.batching import Batch, collate
+from mt.device import is_out_of_memory
 from mt.objectives.cross_entropy import Loss
-from mt.training.memory import PairTooLargeError, is_out_of_memory
+from mt.training.memory import PairTooLargeError
 from mt.training.precision import Precision
 
 MOST = 2**15

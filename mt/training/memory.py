@@ -1,16 +1,13 @@
-"""Batches that do not fit into memory: recognised, cut in halves, and remembered."""
+"""Batches that do not fit into memory: cut in halves, and remembered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from mt.data.batching import Batch
 from mt.errors import RunError
-
-_OF_A_CPU = ("DefaultCPUAllocator", "not enough memory")
 
 
 class PairTooLargeError(RunError):
@@ -36,13 +33,6 @@ class CommittedError(RunError):
             "into memory, and cannot be done in halves while other processes wait for it: begin anew with a lower "
             "train.batch_tokens and a higher train.accumulate, or go on with train.sharding full or larger devices."
         )
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether a device, or the CPU, had not enough memory."""
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and any(name in str(error) for name in _OF_A_CPU)
 
 
 def size_of(batch: Batch) -> int:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from mt.data.batching import Batch
 from mt.data.training_data import Elsewhere
+from mt.device import is_out_of_memory
 from mt.training.distributed import ALONE, Group
-from mt.training.memory import CommittedError, MemoryLimit, is_out_of_memory
+from mt.training.memory import CommittedError, MemoryLimit
 from mt.training.noise import Noise
 from mt.training.optim import set_learning_rate
 from mt.training.parallel import NOTHING, Layout, whole

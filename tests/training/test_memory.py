@@ -14,7 +14,7 @@ from mt.errors import RunError
 from mt.events import Event, Notice, finish
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.objectives.cross_entropy import CrossEntropy, Loss
-from mt.training.memory import MemoryLimit, PairTooLargeError, halves, is_out_of_memory, size_of
+from mt.training.memory import MemoryLimit, PairTooLargeError, halves, size_of
 from tests.training.test_loop import CONFIG, Batches, make_trainer, steps_of
 
 ROWS = collate([[4], [4, 5, 6], [5], [5, 6, 7, 8], [9]], [[4, 4], [5], [6, 6, 6], [7], [8]], pad=3, bos=1, eos=2)
@@ -101,20 +101,6 @@ def test_another_error_is_not_taken_for_it(tmp_path: Path) -> None:
     trainer, _ = make_trainer(tmp_path, Batches([0]), loss=loss)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         steps_of(trainer)
-
-
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), True),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."), True),
-        (MemoryError(), True),
-        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
-        (ValueError("not enough memory"), False),
-    ],
-)
-def test_errors_of_memory_are_told_from_others(error: Exception, expected: bool) -> None:
-    assert is_out_of_memory(error) == expected
 
 
 def test_halves_have_all_rows_and_no_needless_padding() -> None:
