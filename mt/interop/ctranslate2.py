@@ -172,8 +172,10 @@ class CTranslate2Engine:
             ConfigError: a line has wishes, or `config` cannot be followed.
         """
         check_decode(config)  # a line may have settings of its own
-        if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
-            raise ConfigError(f"a prefix, required or forbidden phrases and a least length {_NOT_THERE}")
+        for line in lines:
+            if line.prefix or line.required or line.forbidden or line.min_length:
+                what = "a prefix, required or forbidden phrases and a least length"
+                raise ConfigError(f"line {line.number + 1}: {what} {_NOT_THERE}")
         if self._computes not in ("default", COMPUTE_TYPES[config.precision]):
             raise ConfigError(f"lines with a decode.precision of their own {_NOT_THERE}")
         if not sources:
