@@ -20,6 +20,7 @@ from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, impossible
+from mt.search.penalties import PENALTIES
 from mt.search.risk import minimum_bayes_risk
 from mt.text.sentences import split_sentences, split_to_fit
 from mt.text.tokenizer import Tokenizers
@@ -231,12 +232,27 @@ class Window:
         of_parts = [source.described for source in line.sources]
         if line.error is not None or not of_parts:
             return Translation("", 0.0, 0.0, source=line.request.text, error=line.error)
-        starts = [source.first_word for source in line.sources]
-        best, *others = (
-            joined([found[min(rank, len(found) - 1)] for found in of_parts], starts)
-            for rank in range(max(map(len, of_parts)))
-        )
+        starts, weights = [source.first_word for source in line.sources], self._weights(of_parts)
+        different: dict[str, Alternative] = {}
+        for rank in range(max(map(len, of_parts))):
+            one = joined([found[min(rank, len(found) - 1)] for found in of_parts], starts, weights)
+            different.setdefault(one.text, one)
+        best, *others = different.values()
         parts = tuple(source.text for source in line.sources) if len(line.sources) > 1 else ()
         return Translation(
             **vars(best), source=line.request.text, alternatives=tuple(others), cut_from=line.cut_from, parts=parts
         )
+
+    def _weights(self, of_parts: Sequence[Sequence[Alternative]]) -> list[float]:
+        """Of the scores of a line's parts, by the lengths of the best, so that its n best have falling scores, too.
+
+        That of the best is its log-probability divided by the length penalty; or a mean of expected utilities.
+        """
+        penalty = self.config.length_penalty
+        by_length = self.config.mbr_metric is not None
+        lengths = [max(1, len(found[0].tokens)) for found in of_parts]
+        whole, *divisors = (
+            length if by_length else PENALTIES[penalty.kind](length, penalty.alpha)
+            for length in (sum(lengths), *lengths)
+        )
+        return [divisor / whole for divisor in divisors]

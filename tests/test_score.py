@@ -89,9 +89,11 @@ def test_different_numbers_of_lines_are_refused_before_anything_is_scored(format
     assert out.getvalue() == b""
 
 
-def test_what_translate_wrote_is_scored_with_its_very_pieces(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "alpha"), [("average", 1.0), ("average", 0.6), ("wu", 1.0), ("none", 1.0)])
+def test_what_translate_wrote_is_scored_with_its_very_pieces(kind: str, alpha: float, tmp_path: Path) -> None:
     """Fault 92: also of a line that was split, and of one that was cut."""
-    translator = untrained(DecodeConfig(beam_size=2, max_length=5, max_source_length=3))
+    penalty = LengthPenaltyConfig(kind, alpha)
+    translator = untrained(DecodeConfig(beam_size=2, max_length=5, max_source_length=3, length_penalty=penalty))
     (tmp_path / "in").write_text("".join(line + "\n" for line in SOURCES))
     finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", Style("jsonl")))
     out = io.BytesIO()
@@ -101,6 +103,7 @@ def test_what_translate_wrote_is_scored_with_its_very_pieces(tmp_path: Path) -> 
     assert any(one.get("parts") for one in translated)
     for one, other in zip(translated, scored, strict=True):
         assert one["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4)
+        assert one["score"] == pytest.approx(other["score"], abs=1e-4)
         assert one["tokens"] == other["tokens"]
         assert one["token_scores"] == pytest.approx(other["token_scores"], abs=1e-4)
 

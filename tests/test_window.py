@@ -15,14 +15,14 @@ from mt.engine import TorchEngine
 from mt.errors import ConfigError
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
-from mt.lines.translation import Translation
+from mt.lines.translation import Alternative, Translation
 from mt.models.config import DecoderConfig, EncoderConfig, ModelConfig
 from mt.models.reach import Reach
-from mt.search.config import DecodeConfig
+from mt.search.config import DecodeConfig, LengthPenaltyConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
 from mt.text.tokenizer import Tokenizers
-from mt.window import Window
+from mt.window import Line, Source, Window
 from tests.test_translate import stream_jsonl
 from tests.translators import LETTERS, copier, untrained, words
 
@@ -200,6 +200,36 @@ def test_a_long_line_is_split_at_sentence_ends_and_joined_again() -> None:
     assert all(len(part.split()) <= 8 for part in found.parts)
     assert found.text == " ".join(["a"] * len(found.parts))
     assert found.tokens == ("a", "</s>") * len(found.parts)
+
+
+def joined(kind: str, *parts: list[Alternative]) -> list[tuple[str, float]]:
+    """The texts and scores that a line has of which each part has these translations."""
+    config = DecodeConfig(n_best=2, length_penalty=LengthPenaltyConfig(kind))
+    sources = [Source("aa", [4], number, LineOptions(), described=found) for number, found in enumerate(parts)]
+    best = Window(Fake([]), TOKENIZERS, config, None)._end(Line(Request("aa aa"), sources))
+    return [(one.text, one.score) for one in (best, *best.alternatives)]
+
+
+@pytest.mark.parametrize(("kind", "scores"), [("average", [-10.2 / 12, -11.2 / 12]), ("none", [-10.2, -10.3])])
+def test_the_n_best_of_a_split_line_are_in_falling_score(kind: str, scores: list[float]) -> None:
+    """Faults 81 and 92: the best has its own; the next, which is shorter, does not count for less beside the others."""
+    lengths, log_probs = (10, 2), {"average": (-10.0, -2.2), "none": (-10.0, -10.1)}[kind]
+    divisors = lengths if kind == "average" else (1, 1)
+    ranked = [
+        Alternative(text, log_prob / divisor, log_prob, tokens=(text,) * length)
+        for text, log_prob, length, divisor in zip("xy", log_probs, lengths, divisors, strict=True)
+    ]
+    other = Alternative("z", -0.2 / divisors[1], -0.2, tokens=("z", "</s>"))
+    found = joined(kind, ranked, [other])
+    assert [text for text, _ in found] == ["x z", "y z"]
+    assert [score for _, score in found] == pytest.approx(scores)
+
+
+def test_two_ways_to_say_a_text_in_parts_are_one_translation() -> None:
+    """Fault 81."""
+    texts = [["x x", "x"], ["y", "x y"], ["z"]]
+    parts = [[Alternative(text, -rank, -rank) for rank, text in enumerate(of_part, 1)] for of_part in texts]
+    assert [text for text, _ in joined("average", *parts)] == ["x x y z"]
 
 
 def test_more_sentences_than_in_training_are_split_and_one_long_sentence_is_not() -> None:

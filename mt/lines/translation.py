@@ -48,19 +48,17 @@ class Translation(Alternative):
     """Why there is no translation of this line, as a sentence; `text` is then empty."""
 
 
-def joined(parts: Sequence[Alternative], starts: Sequence[int]) -> Alternative:
+def joined(parts: Sequence[Alternative], starts: Sequence[int], weights: Sequence[float]) -> Alternative:
     """One translation of the translations of a line's parts; part k begins in the line's word `starts[k]`.
 
-    Its log-probability is their sum, its score their mean weighted by their tokens.
+    Its log-probability is their sum, its score the sum of theirs times `weights`.
     """
     if len(parts) == 1:
         return parts[0]
-    lengths = [max(1, len(part.tokens)) for part in parts]
-    score = sum(part.score * length for part, length in zip(parts, lengths, strict=True)) / sum(lengths)
     texts = [part.text for part in parts]
     return Alternative(
         join_translations(texts),
-        score,
+        sum(weight * part.score for weight, part in zip(weights, parts, strict=True)),
         sum(part.log_prob for part in parts),
         any(part.truncated for part in parts),
         tuple(token for part in parts for token in part.tokens),

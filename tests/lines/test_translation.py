@@ -37,7 +37,7 @@ def test_first_word(text: str, place: int, word: int) -> None:
 def test_parts_are_joined_with_their_scores_and_their_words() -> None:
     one = Alternative("A b.", -1.0, -3.0, False, ("A", "b.", "</s>"), (-1.0, -1.0, -1.0), False, ((0, 1), (1, 0)))
     two = Alternative("C.", -4.0, -4.0, True, ("C.",), (-4.0,), True, ((0, 0),))
-    both = joined([one, two], [0, 2])
+    both = joined([one, two], [0, 2], [3 / 4, 1 / 4])
     assert both.text == "A b. C."
     assert both.log_prob == -7.0
     assert both.score == pytest.approx(-7 / 4)
@@ -45,12 +45,12 @@ def test_parts_are_joined_with_their_scores_and_their_words() -> None:
     assert both.tokens == ("A", "b.", "</s>", "C.")
     assert both.token_scores == (-1.0, -1.0, -1.0, -4.0)
     assert both.alignment == ((0, 1), (1, 0), (2, 2))
-    assert joined([one], [0]) is one
+    assert joined([one], [0], [1.0]) is one
 
 
 def test_parts_of_a_script_without_spaces_are_of_one_word() -> None:
     parts = [Alternative(text, 0.0, 0.0, alignment=((0, 0),)) for text in ("我去了。", "他来了。")]
-    assert joined(parts, [0, 0]).alignment == ((0, 0),)
+    assert joined(parts, [0, 0], [0.5, 0.5]).alignment == ((0, 0),)
 
 
 def test_the_names_of_an_answer_are_those_that_it_may_have() -> None:
