@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from itertools import cycle
+from itertools import cycle, islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +57,7 @@ class Workers:
             as `mt.translator.load`.
         """
         self._connections: list[Connection] = []
+        self._dealt: deque[Connection] = deque()  # who has the parts that are dealt out and not yet answered, in order
         self._processes = []
         for _ in range(workers):
             ours, theirs = CONTEXT.Pipe()
@@ -91,51 +92,60 @@ class Workers:
             connection.close()
 
     def answers(self, blocks: Iterable[Block], style: Style) -> Iterator[Answer]:
-        """As `mt.lines.answer.Answering`; at most `AHEAD` parts a process are dealt out and not yet answered.
+        """As `mt.lines.answer.Answering`, one call at a time; at most `AHEAD` parts a process are not yet answered.
 
         Raises:
             RunError: a process died; whatever a process raises.
         """
-        pending: deque[list[Connection]] = deque()
-        takers = cycle(self._connections)
+        while self._dealt:  # by a call that was not taken to its end
+            self._received(self._dealt.popleft())
+        sizes, takers = deque[int](), cycle(self._connections)
         for block in blocks:
-            pending.append([self._send(next(takers), (part, style)) for part in self._parts(block)])
-            while pending and (self._are_busy(pending) or all(part.poll() for part in pending[0])):
-                yield self._answer(pending.popleft())
-        while pending:
-            yield self._answer(pending.popleft())
+            before = len(self._dealt)
+            for part in self._parts(block):
+                self._deal(next(takers), part, style)
+            sizes.append(len(self._dealt) - before)
+            while sizes and (self._are_busy() or all(part.poll() for part in islice(self._dealt, sizes[0]))):
+                yield self._answer(sizes.popleft())
+        while sizes:
+            yield self._answer(sizes.popleft())
 
     def _parts(self, block: Block) -> Iterator[Block]:
         least = LAST_LINES if len(block) < self.block_lines else PART_LINES
         return block.cut(min(len(self._connections), max(1, len(block) // least)))
 
-    def _are_busy(self, pending: Iterable[list[Connection]]) -> bool:
+    def _are_busy(self) -> bool:
         """Whether the parts of one more block would be too many."""
-        return sum(map(len, pending)) > (AHEAD - 1) * len(self._connections)
+        return len(self._dealt) > (AHEAD - 1) * len(self._connections)
 
-    def _answer(self, parts: Iterable[Connection]) -> Answer:
-        return reduce(Answer.then, (self._receive_answer(connection) for connection in parts))
+    def _deal(self, connection: Connection, part: Block, style: Style) -> None:
+        try:
+            connection.send((part, style))
+        except OSError:
+            raise _died() from None
+        self._dealt.append(connection)
 
-    def _receive_answer(self, connection: Connection) -> Answer:
-        answer = self._receive(connection)
+    def _answer(self, parts: int) -> Answer:
+        return reduce(Answer.then, (self._next() for _ in range(parts)))
+
+    def _next(self) -> Answer:
+        answer = self._receive(self._dealt.popleft())
         assert isinstance(answer, Answer)
         return answer
 
-    def _send(self, connection: Connection, task: tuple[Block, Style]) -> Connection:
-        try:
-            connection.send(task)
-        except OSError:
-            raise _died() from None
-        return connection
-
     def _receive(self, connection: Connection) -> object:
-        try:
-            received = connection.recv()
-        except (EOFError, OSError):
-            raise _died() from None
+        received = self._received(connection)
         if isinstance(received, BaseException):
             raise received
         return received
+
+    @staticmethod
+    def _received(connection: Connection) -> object:
+        """What a process has sent; it may be an error."""
+        try:
+            return connection.recv()
+        except (EOFError, OSError):
+            raise _died() from None
 
 
 def _died() -> RunError:
