@@ -257,7 +257,6 @@ def translate_tests(
             continue
         if translator is None:
             translator = load(run, checkpoint, device, decode, weights=weights)
-        file.parent.mkdir(exist_ok=True)
         yield from translate_stream(translator, test.src, file)
         write_json(_stamp(file), {**made_of, "translations": sha256_of(file)})
     return files

@@ -32,7 +32,7 @@ from mt.errors import DataError, RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
 from mt.interop.ctranslate2 import NOTE
-from mt.lines.answer import Answer, Style
+from mt.lines.answer import WINDOW, Answer, Style
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
@@ -51,9 +51,6 @@ from mt.training.weights import read_tensors
 from mt.window import Window
 
 __all__ = ["WINDOW", "Alternative", "Request", "Translation", "Translator", "load", "weights_file"]
-
-WINDOW = 1024
-"""Most lines that are translated together."""
 
 
 class Translator:

@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING
 from mt.data.prefetch import prefetched
 from mt.data.processes import CONTEXT, serve_parent, unguarded
 from mt.errors import RunError
-from mt.lines.answer import Answer, Style
+from mt.lines.answer import WINDOW, Answer, Style
 from mt.search.config import DecodeConfig
 from mt.text.files import Block
 
 if TYPE_CHECKING:
     from mt.translator import Translator
 
-BLOCK_LINES = 1024
-"""Lines of a block, as of a translator alone: what is kept of a file (mt/shards.py) serves any number of processes."""
 PART_LINES = 256
 """Least lines of a part of a full block: the more there are together, the more alike are those of a batch."""
 LAST_LINES = 16
@@ -73,7 +71,7 @@ class Workers:
             self.close()
             raise
         self.identity = identities[0]
-        self.block_lines = BLOCK_LINES
+        self.block_lines = WINDOW  # as of a translator: what is kept of a file serves any number of processes
 
     def __enter__(self) -> Workers:
         return self

@@ -13,6 +13,9 @@ from mt.lines.translation import Translation
 from mt.search.config import DecodeConfig
 from mt.text.files import Block
 
+WINDOW = 1024
+"""Most lines that are translated together."""
+
 
 @dataclass(frozen=True)
 class Style:

@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 
 from mt.data.config import DataConfig, ParallelText
+from mt.lines.answer import WINDOW
 from mt.search.config import DecodeConfig
 from tests.cli.conftest import ROOT, Call, start
 from tests.translators import run_folder
-
-WINDOW = 1024
 
 
 @pytest.fixture(scope="module")
