@@ -34,8 +34,7 @@ class Grid(Beam):
 
     def ranked(self, log_probs: Tensor, discouraged: Tensor | None) -> tuple[Candidates, Candidates]:
         """As for a plain beam, of each beam; what ends comes from that of need 0."""
-        log_probs = log_probs[:, : self.symbols.size].nan_to_num(-math.inf, math.inf, -math.inf)  # NaN counts as -inf
-        sums, tokens, needs, loss = self._continued(log_probs, discouraged)
+        sums, tokens, needs, loss = self._continued(self.symbols.possible(log_probs), discouraged)
         count, width = self.sums.shape
         each = needs.view(count, 1, -1) == torch.arange(self.beams, device=needs.device)[:, None]  # (B, G, M)
         order = (sums - loss).view(count, 1, -1).masked_fill(~each, -math.inf)
@@ -57,16 +56,15 @@ class Grid(Beam):
         """
         needed, alphabet, after, otherwise = self._moves(log_probs.device)
         own = log_probs.scatter(1, alphabet, -math.inf)
-        key = own if discouraged is None else own - discouraged
-        _, others = largest(key, self.size + 3)
+        key = own if discouraged is None else own - discouraged[:, : self.symbols.size]
+        _, others = largest(key, self.size + 1)
         tokens = torch.cat((alphabet, others), 1)
         needs = torch.cat((after, otherwise[:, None].expand_as(others)), 1)
         sums = self.sums.view(-1, 1) + torch.cat((log_probs.gather(1, alphabet), own.gather(1, others)), 1)
         ends = tokens == self.symbols.eos
         needs = torch.where(ends, needed[:, None], needs)
         room = self.limits.repeat_interleave(self.sums.size(1))[:, None] - len(self.trace.tokens) - 1
-        never = (tokens == self.symbols.bos) | (tokens == self.symbols.pad)
-        never |= torch.where(ends, needs > 0, needs > room.clamp(min=0))
+        never = torch.where(ends, needs > 0, needs > room.clamp(min=0))
         loss = torch.zeros_like(sums) if discouraged is None else discouraged.gather(1, tokens)
         return sums.masked_fill(never, -math.inf), tokens, needs, loss
 

@@ -26,6 +26,11 @@ class Symbols:
         for token in (self.bos, self.pad):
             log_probs[:, token] = -math.inf
 
+    def possible(self, log_probs: Tensor) -> Tensor:
+        """(N, size) of `log_probs` (N, V), written in place: -inf for marks, as above, and where they are NaN."""
+        self.forbid_marks(log_probs)
+        return log_probs[:, : self.size].nan_to_num_(-math.inf, math.inf, -math.inf)
+
 
 @dataclass(frozen=True)
 class Hypothesis:

@@ -7,7 +7,6 @@ reached or no token has any probability left. It then leaves the state at once.
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -142,8 +141,7 @@ def _follow(
     while len(paths):
         log_probs, state = step(tokens, state)
         length = len(trace.tokens)
-        symbols.forbid_marks(log_probs)
-        log_probs = log_probs[:, : symbols.size].nan_to_num_(-math.inf, math.inf, -math.inf)  # NaN counts as -inf
+        log_probs = symbols.possible(log_probs)
         tokens = choose(log_probs, paths, length)
         after = sums + log_probs.gather(1, tokens[:, None]).squeeze(1)
         ends = (tokens == symbols.eos) & after.isfinite()

@@ -11,6 +11,7 @@ from mt.errors import ConfigError
 from mt.search.config import DecodeConfig
 from mt.search.continuations import largest
 from mt.search.options import LineOptions
+from mt.search.phrases import Phrase
 from mt.search.searches import SEARCHES
 from tests.search.tables import T1, T2, Table, TableState, config, search
 
@@ -59,9 +60,12 @@ def test_more_best_than_the_beam_is_refused() -> None:
         DecodeConfig(beam_size=4, n_best=5)
 
 
-@every_search
+@pytest.mark.parametrize(
+    ("name", "required"),
+    [*((name, ()) for name in SEARCHES), *((name, ((3,),)) for name in SEARCHES if name != "sample")],
+)
 @pytest.mark.parametrize("beam_size", [1, 2, 50])
-def test_pad_bos_and_dummy_rows_are_never_generated(name: str, beam_size: int) -> None:
+def test_pad_bos_and_dummy_rows_are_never_generated(name: str, required: tuple[Phrase, ...], beam_size: int) -> None:
     """Fault 91: pad 50, bos 40, a row beyond the vocabulary 30, `a` 1."""
     model = Table({"": {"a": 1.0}}, dummies=1)
     logits = torch.tensor([40.0, 0.0, 50.0, 1.0, 30.0])
@@ -71,7 +75,8 @@ def test_pad_bos_and_dummy_rows_are_never_generated(name: str, beam_size: int) -
 
     own: dict[str, Any] = {"sample": {"top_k": 1000}}.get(name, {})
     options = config(beam_size, n_best=beam_size, search=name, **own)
-    [found] = SEARCHES[name](step, model.start(0), torch.tensor([3]), model.symbols, options)
+    lines = [LineOptions(required=required)]
+    [found] = SEARCHES[name](step, model.start(0), torch.tensor([3]), model.symbols, options, lines)
     assert name in ("sample", "diverse") or found[0].tokens[:1] == (3,)
     assert all(set(hypothesis.tokens) <= {3} for hypothesis in found)
 
