@@ -117,8 +117,9 @@ def translate(
         raise click.UsageError("--interactive answers standard input by one process: leave out -i, -o and --workers")
     if workers > 1 and device.startswith("cuda"):
         raise click.UsageError("--workers are of the CPU; on several GPUs: torchrun --nproc-per-node N -m mt translate")
-    if backend != "torch" and others:
-        raise click.UsageError("--ensemble is for the backend torch; no other takes several models")
+    common = Request("", prefix, tuple(constraints), tuple(banned))
+    if backend != "torch" and (others or alignments or common.wishes):
+        raise click.UsageError("--ensemble, --alignments, --prefix, --constraint and --ban are for the backend torch")
     from mt.recipe import load_run_recipe
 
     keys = {"decode.beam_size": beam_size, "decode.n_best": n_best}
@@ -132,7 +133,6 @@ def translate(
         raise click.UsageError("several processes share a file: torchrun needs --input and --output")
     text = source or options.binary(sys.stdin)
     check_paths(text, target)
-    common = Request("", prefix, tuple(constraints), tuple(banned))
     work = partial(
         translate_stream,
         source=text,

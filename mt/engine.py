@@ -39,6 +39,8 @@ class Engine(Protocol):
 
     reach: Reach
     """How much text it can hold; no longer source is given to it."""
+    without_wishes: str | None
+    """Why no line can have wishes, as a sentence; None where each can."""
 
     def search(
         self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
@@ -64,6 +66,8 @@ class Engine(Protocol):
 
 class TorchEngine:
     """The engine of this project's own models."""
+
+    without_wishes: str | None = None
 
     def __init__(self, model: EncoderDecoder, tokenizers: Tokenizers, device: torch.device | str = "cpu") -> None:
         """The model must be on `device` already."""

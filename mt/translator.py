@@ -28,7 +28,7 @@ from mt.config import to_mapping
 from mt.device import pick_device
 from mt.engine import Engine, TorchEngine
 from mt.ensemble import Ensemble, check_vocabularies
-from mt.errors import DataError, RunError
+from mt.errors import ConfigError, DataError, RunError
 from mt.events import finish
 from mt.given import Given, Scored, Scoring
 from mt.interop.ctranslate2 import NOTE
@@ -119,6 +119,10 @@ class Translator:
         """Translate lines that are all there; time to the first is that to the last.
 
         `first` is the number of the first one in the whole input, from 0: samples are drawn by the number of a line.
+        Settings of its own that model or engine cannot follow are an error of that line.
+
+        Raises:
+            ConfigError: they cannot follow those of the translator.
         """
         requests = [line if isinstance(line, Request) else Request(line) for line in lines]
         groups: dict[DecodeConfig, list[int]] = {}
@@ -126,9 +130,14 @@ class Translator:
             groups.setdefault(request.decode or self.config, []).append(place)
         found: dict[int, Translation] = {}
         for config, places in groups.items():
-            window = Window(self.engine, self.tokenizers, config, self.lengths)
-            numbers = [first + place for place in places]
-            translations = window.translate([requests[place] for place in places], numbers, alignments)
+            asked, numbers = [requests[place] for place in places], [first + place for place in places]
+            try:
+                window = Window(self.engine, self.tokenizers, config, self.lengths)
+                translations = window.translate(asked, numbers, alignments)
+            except ConfigError as error:
+                if config == self.config:  # what is asked of all lines is refused once
+                    raise
+                translations = [Translation("", 0.0, 0.0, source=one.text, error=str(error)) for one in asked]
             found.update(zip(places, translations, strict=True))
         return [found[place] for place in range(len(requests))]
 

@@ -91,6 +91,8 @@ class Window:
         if not request.text.strip() or not ids:
             wishes = request.prefix or request.constraints
             return Line(request, [], error="A blank line has no translation to hold anything." if wishes else None)
+        if request.wishes and self.engine.without_wishes:
+            return Line(request, [], error=self.engine.without_wishes)
         banned = [tuple(self.tgt.encode(phrase)) for phrase in request.banned]
         banned += [(self.tgt.unk,)] * (self.config.unknown == "forbid")
         prefix, *required = (tuple(self.tgt.encode(phrase)) for phrase in (request.prefix, *request.constraints))

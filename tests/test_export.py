@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
@@ -200,9 +201,31 @@ def test_the_backend_translates_as_torch_does(mt: Call, run: Recipe, tmp_path: P
     for folder in (run.model_dir, run.model_dir / "ctranslate2"):
         called = mt("translate", folder, "-i", source, "--backend", "ctranslate2", *greedy, "--workers", 2)
         assert (called.code, called.out) == (0, expected.out), called.err
-    refused = mt("translate", run.model_dir, "-i", source, "--backend", "ctranslate2", "--prefix", "a", *greedy)
-    assert refused.code == 2
-    assert "a prefix, required or forbidden phrases and a least length are not there with CTranslate2" in refused.err
+
+
+@needs_engine
+def test_what_one_line_asks_in_vain_of_the_backend_is_its_error(mt: Call, run: Recipe, tmp_path: Path) -> None:  # noqa: F811
+    """Fault 86."""
+    wishes: list[dict[str, object]] = [
+        {},
+        {"banned": "a"},
+        {"options": {"search": "sample"}},
+        {"options": {"n_best": 2}},
+    ]
+    (tmp_path / "in").write_text("".join(json.dumps({"text": "a b", **wish}) + "\n" for wish in wishes))
+    formats = ("--input-format", "jsonl", "--format", "jsonl", "--backend", "ctranslate2", "--device", "cpu")
+    called = mt("translate", run.model_dir, "-i", tmp_path / "in", *formats)
+    assert called.code == 0
+    found = [json.loads(line) for line in called.out.splitlines()]
+    assert [one.get("error") for one in found] == [
+        None,
+        "A prefix, constraints and banned phrases are not there with CTranslate2: translate without --backend "
+        "ctranslate2.",
+        "decode.search is sample, which cannot be run by CTranslate2: with it decode.search must be beam. Translate "
+        "without it.",
+        None,
+    ]
+    assert [bool(one["translation"]) for one in found] == [True, False, False, True]
 
 
 def test_what_the_backend_cannot_do_is_refused_before_anything_is_converted(mt: Call, run: Recipe) -> None:  # noqa: F811
@@ -213,8 +236,9 @@ def test_what_the_backend_cannot_do_is_refused_before_anything_is_converted(mt: 
         in (called.err)
     )
     assert not (run.model_dir / "ctranslate2").exists()
-    called = mt("translate", run.model_dir, "--backend", "ctranslate2", "--ensemble", run.model_dir)
-    assert "--ensemble is for the backend torch; no other takes several models" in called.err
+    for options in (("--ensemble", run.model_dir), ("--alignments", "--format", "jsonl"), ("--ban", "a")):
+        called = mt("translate", run.model_dir, "--backend", "ctranslate2", *options)
+        assert "--ensemble, --alignments, --prefix, --constraint and --ban are for the backend torch" in called.err
 
 
 @needs_engine

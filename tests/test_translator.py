@@ -20,6 +20,7 @@ from mt.data.training_data import batches_of
 from mt.engine import evaluating
 from mt.errors import ConfigError, DataError, RunError
 from mt.lines.lengths import Lengths
+from mt.lines.request import Request
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.scoring.utility import utilities
 from mt.search.config import DecodeConfig
@@ -380,6 +381,16 @@ def test_a_damaged_checkpoint_is_not_translated_with(tmp_path: Path) -> None:
     with pytest.raises(RunError) as raised:
         load(tmp_path, "last", "cpu")
     assert str(raised.value) == f"{path} is damaged: model.safetensors was changed after it was written."
+
+
+def test_settings_of_a_line_that_the_model_cannot_follow_are_its_error() -> None:
+    """Fault 86; where all lines are to have them nothing is translated."""
+    wish = DecodeConfig(coverage_penalty=0.2)
+    found = list(copier().translate(["a", Request("b", decode=wish), "c"]))
+    assert texts(found) == ["a", "", "c"]
+    with pytest.raises(ConfigError) as raised:
+        list(copier(wish).translate(["a"]))
+    assert [one.error for one in found] == [None, str(raised.value), None]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -35,6 +35,7 @@ class Fake:
     peak: int = 0
     asked: list[Sequence[LineOptions]] = field(default_factory=list)
     reach: Reach = field(default_factory=Reach)
+    without_wishes: str | None = None
 
     def search(
         self,
@@ -154,6 +155,12 @@ def test_what_cannot_be_is_an_error_of_its_line_only() -> None:
         "'<s>' cannot be spelled with the pieces of the target side.",
         None,
     ]
+
+
+def test_an_engine_without_wishes_says_so_of_each_line_that_has_some() -> None:
+    asked = [Request("aa"), Request("bb", banned=("y",)), Request("cc", prefix="x"), Request("", banned=("y",))]
+    found = translate(Fake([[X]], without_wishes="Not here."), *asked)
+    assert [(one.text, one.error) for one in found] == [("x", None), ("", "Not here."), ("", "Not here."), ("", None)]
 
 
 def untrained_with(config: DecodeConfig) -> Window:

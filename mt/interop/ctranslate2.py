@@ -128,6 +128,8 @@ _NOT_THERE = "are not there with CTranslate2: translate without --backend ctrans
 class CTranslate2Engine:
     """A model in CTranslate2's hands: ids of sources in, hypotheses out."""
 
+    without_wishes: str | None = f"A prefix, constraints and banned phrases {_NOT_THERE}"
+
     def __init__(
         self,
         folder: Path,
@@ -172,12 +174,10 @@ class CTranslate2Engine:
             ConfigError: a line has wishes, or `config` cannot be followed.
         """
         check_decode(config)  # a line may have settings of its own
-        for line in lines:
-            if line.prefix or line.required or line.forbidden or line.min_length:
-                what = "a prefix, required or forbidden phrases and a least length"
-                raise ConfigError(f"line {line.number + 1}: {what} {_NOT_THERE}")
+        if any(line.prefix or line.required or line.forbidden or line.min_length for line in lines):
+            raise ConfigError(self.without_wishes)
         if self._computes not in ("default", COMPUTE_TYPES[config.precision]):
-            raise ConfigError(f"lines with a decode.precision of their own {_NOT_THERE}")
+            raise ConfigError(f"Lines with a decode.precision of their own {_NOT_THERE}")
         if not sources:
             return []
         limits = [config.limit(len(ids), self.reach.target) for ids in sources]

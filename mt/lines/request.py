@@ -42,8 +42,8 @@ class Request:
 
     @property
     def wishes(self) -> bool:
-        """Whether something must be somewhere in the translation, so that the line cannot be taken apart."""
-        return bool(self.prefix or self.constraints)
+        """Whether it says what its translation holds, or what not."""
+        return bool(self.prefix or self.constraints or self.banned)
 
 
 def check_text(name: str, value: Any) -> None:
