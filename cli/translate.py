@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,54 +130,42 @@ def translate(
     place = Place.of()
     if place.size > 1 and not (source and target):
         raise click.UsageError("several processes share a file: torchrun needs --input and --output")
-    text = source or options.binary(sys.stdin)
+    text, out = source or options.binary(sys.stdin), target or options.binary(sys.stdout)
     check_paths(text, target)
-    work = partial(
-        translate_stream,
-        source=text,
-        target=target or options.binary(sys.stdout),
-        style=Style(style, input_format, common, alignments),
-        interactive=interactive,
-        place=place,
-    )
-    if backend == "ctranslate2":
-        answering: AbstractContextManager[Answering] = _exported(run, checkpoint, decode, device, threads, workers)
-    else:
-        answering = _translator([run, *others], checkpoint, decode, device, threads, workers)
+    answering = _answering(backend, [run, *others], checkpoint, decode, device, threads, workers)
     if source is None and sys.stdin.isatty():
         click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
     with answering as translator:
-        draw(work(translator), bars=target is not None or not sys.stdout.isatty())
+        how = Style(style, input_format, common, alignments)
+        work = translate_stream(translator, text, out, how, interactive=interactive, place=place)
+        draw(work, bars=target is not None or not sys.stdout.isatty())
 
 
-def _translator(
-    runs: Sequence[str], checkpoint: str | None, decode: DecodeConfig, device: str, threads: int | None, workers: int
+def _answering(
+    backend: str,
+    runs: Sequence[str],
+    checkpoint: str | None,
+    decode: DecodeConfig,
+    device: str,
+    threads: int | None,
+    workers: int,
 ) -> AbstractContextManager[Answering]:
-    """What translates: this process, or several that share its threads."""
+    """What translates: this process, in which CTranslate2 has threads of its own, or several that share its threads."""
     import torch
 
     from mt.device import pick_device
+
+    several = workers > 1 and backend == "torch"
+    chosen = draw(pick_device("cpu" if several else device, threads, Place.of().process))
+    each = max(1, torch.get_num_threads() // workers)
+    if backend == "ctranslate2":
+        from mt.export import load_exported
+
+        return nullcontext(draw(load_exported(runs[0], checkpoint, decode, str(chosen), workers, each)))
+    if several:
+        from mt.workers import Loading, Workers
+
+        return Workers(Loading(Path(runs[0]), checkpoint, decode, tuple(map(Path, runs[1:]))), workers, each)
     from mt.translate import load
 
-    if workers == 1:
-        chosen = draw(pick_device(device, threads, Place.of().process))
-        return nullcontext(load(runs[0], checkpoint, chosen, decode, others=runs[1:]))
-    from mt.workers import Loading, Workers
-
-    draw(pick_device("cpu", threads))
-    each = max(1, torch.get_num_threads() // workers)
-    return Workers(Loading(Path(runs[0]), checkpoint, decode, tuple(map(Path, runs[1:]))), workers, each)
-
-
-def _exported(
-    run: str, checkpoint: str | None, decode: DecodeConfig, device: str, threads: int | None, workers: int
-) -> AbstractContextManager[Answering]:
-    """What translates by CTranslate2, whose workers are threads of this process."""
-    import torch
-
-    from mt.device import pick_device
-    from mt.export import load_exported
-
-    chosen = str(draw(pick_device(device, threads, Place.of().process)))
-    each = max(1, torch.get_num_threads() // workers)
-    return nullcontext(draw(load_exported(run, checkpoint, decode, chosen, workers, each)))
+    return nullcontext(load(runs[0], checkpoint, chosen, decode, others=runs[1:]))
