@@ -197,13 +197,6 @@ def test_a_long_source_comes_out_whole_with_the_defaults() -> None:
     assert (found.text, found.truncated) == (source, False)
 
 
-@pytest.mark.parametrize(
-    ("max_length", "ratio", "pieces", "limit"), [(None, 2.0, 10, 70), (5, 2.0, 10, 5), (99, 0.5, 3, 51)]
-)
-def test_limit(max_length: int | None, ratio: float, pieces: int, limit: int) -> None:
-    assert DecodeConfig(max_length=max_length, max_length_ratio=ratio).limit(pieces) == limit
-
-
 def test_a_model_that_never_ends_is_cut_and_flagged() -> None:
     """Fault 83."""
     [found] = copier(DecodeConfig(beam_size=1, max_length=5), endless=True).translate(["a"])

@@ -19,9 +19,9 @@ class FastSource:
     """The sources of U sentences, their length padded to `WIDE` at least, and to a multiple of 4."""
 
     keys: tuple[Tensor, ...]
-    """For each layer (U x H, K, S)."""
+    """For each layer (U x G, K, S)."""
     values: tuple[Tensor, ...]
-    """For each layer (U x H, S, K)."""
+    """For each layer (U x G, S, K)."""
     mask: Tensor
     """(U, 1, S): 0 at real tokens, `NEVER` at padding."""
     length: int

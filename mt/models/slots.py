@@ -22,23 +22,23 @@ ROOM = 16
 
 
 LayerPast = tuple[Tensor, Tensor, Tensor]
-"""Of a layer: the slots that a step writes (2, U, H, W, K), then keys (U x H, K, A) and values (U x H, A, K)."""
+"""Of a layer: the slots that a step writes (2, U, G, W, K), then keys (U x G, K, A) and values (U x G, A, K)."""
 
 
 class Slots:
-    """Keys and values of L layers and U sentences in C slots, written in place; every one holds some numbers."""
+    """Keys and values of L layers, U sentences and G heads in C slots, written in place; each holds some numbers."""
 
     def __init__(self, data: Tensor, filled: int) -> None:
-        """`data` (L, 2, U, H, C, K), of which the first `filled` slots mean something."""
+        """`data` (L, 2, U, G, C, K), of which the first `filled` slots mean something."""
         self.data = data
         self.capacity = data.size(4)
         self.filled = filled
 
     def copy(self, sentences: Tensor, places: Tensor, room: int) -> Slots:
         """New slots with those at `places` (U', A) of `sentences` (U',), and `room` more."""
-        layers, both, _, heads, capacity, width = self.data.shape
+        layers, both, _, groups, capacity, width = self.data.shape
         wanted = F.pad(places, (0, room))[:, None]
-        rows = (sentences[:, None, None] * heads + torch.arange(heads)[:, None]) * capacity + wanted
+        rows = (sentences[:, None, None] * groups + torch.arange(groups)[:, None]) * capacity + wanted
         kept = self.data.flatten(2, 4).index_select(2, rows.view(-1)).view(layers, both, *rows.shape, width)
         return Slots(kept, places.size(1))
 
@@ -53,9 +53,9 @@ class Past:
     """(U, W, used): 0 at a row's own past, `NEVER` elsewhere."""
 
     @classmethod
-    def start(cls, layers: int, sentences: int, heads: int, width: int) -> Past:
+    def start(cls, layers: int, sentences: int, groups: int, width: int) -> Past:
         """Of a row a sentence that has read nothing."""
-        data = torch.zeros(layers, 2, sentences, heads, 2 * ROOM, width)
+        data = torch.zeros(layers, 2, sentences, groups, 2 * ROOM, width)
         return cls(Slots(data, 0), 0, torch.zeros(sentences, 1, 0))
 
     @property

@@ -7,8 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from mt.errors import ConfigError
-from mt.search.config import DecodeConfig
 from mt.search.continuations import largest
 from mt.search.options import LineOptions
 from mt.search.phrases import Phrase
@@ -52,12 +50,6 @@ def test_the_state_moves_with_its_hypothesis(name: str, own: dict[str, Any]) -> 
     for narrow in (config(1), config(search="greedy")):
         [[greedy]] = search(model, narrow, [10])
         assert model.words(greedy) == "a c"
-
-
-def test_more_best_than_the_beam_is_refused() -> None:
-    """Fault 81."""
-    with pytest.raises(ConfigError, match=r"^decode.n_best \(5\) must not be above decode.beam_size \(4\)\.$"):
-        DecodeConfig(beam_size=4, n_best=5)
 
 
 @pytest.mark.parametrize(

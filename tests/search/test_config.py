@@ -45,6 +45,7 @@ from mt.search.config import DecodeConfig
     ],
 )
 def test_what_contradicts_is_refused(options: dict[str, Any], sentence: str) -> None:
+    """Fault 81: among others more translations than the beam has places."""
     with pytest.raises(ConfigError) as refused:
         DecodeConfig(**options)
     assert str(refused.value) == sentence
@@ -54,6 +55,8 @@ def test_what_contradicts_is_refused(options: dict[str, Any], sentence: str) -> 
     ("options", "pieces", "shortest", "limit"),
     [
         ({}, 10, 0, 70),
+        ({"max_length": 5}, 10, 0, 5),
+        ({"max_length": 99, "max_length_ratio": 0.5}, 3, 0, 51),
         ({"min_length": 3, "min_length_ratio": 0.5}, 10, 5, 70),
         ({"min_length": 3, "min_length_ratio": 0.5}, 2, 3, 54),
         ({"min_length": 100}, 10, 100, 100),
