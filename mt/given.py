@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from mt.engine import Engine
@@ -26,7 +27,9 @@ class Given:
     tokens: tuple[str, ...] | None = None
     """The pieces that spell it, end marks included, where they are known; None: those of the tokenizer."""
     parts: tuple[str, ...] = ()
-    """What the source was split into; each has its end mark among `tokens`."""
+    """What the source was split into."""
+    part_tokens: tuple[int, ...] = ()
+    """How many of `tokens` the translation of each of `parts` has."""
     place: str = ""
     """What errors call it, such as `FILE, line 3: `."""
 
@@ -103,19 +106,17 @@ class Scoring:
         if line.tokens is None:
             blank = not line.source.strip() and not line.translation.strip()
             return [] if blank else [_Segment(line.source, self.tgt.encode(line.translation), ends=True)]
-        segments, target = list[_Segment](), list[int]()
-        parts = iter(line.parts or (line.source,))
-        for token in line.tokens:
-            if token not in self.ids:
-                raise DataError(
-                    f"{line.place}'{token}' is no piece of this model's target vocabulary; score it as plain text."
-                )
-            if self.ids[token] == self.tgt.eos:
-                segments.append(_Segment(next(parts, line.source), target, ends=True))
-                target = []
-            else:
-                target.append(self.ids[token])
-        return [*segments, _Segment(next(parts, line.source), target, ends=False)] if target else segments
+        if unknown := next((token for token in line.tokens if token not in self.ids), None):
+            raise DataError(
+                f"{line.place}'{unknown}' is no piece of this model's target vocabulary; score it as plain text."
+            )
+        ids = iter([self.ids[token] for token in line.tokens])
+        parts = zip(line.parts, line.part_tokens, strict=True) if line.parts else [(line.source, len(line.tokens))]
+        return [self._segment(source, list(islice(ids, count))) for source, count in parts if count]
+
+    def _segment(self, source: str, ids: list[int]) -> _Segment:
+        ends = ids[-1] == self.tgt.eos
+        return _Segment(source, ids[:-1] if ends else ids, ends)
 
     def _scored(self, line: Given, segments: Sequence[_Segment], found: Sequence[list[float]]) -> Scored:
         ids = [index for one in segments for index in (*one.target, *[self.tgt.eos] * one.ends)]
@@ -146,5 +147,16 @@ def given_of(fields: Mapping[str, Any], place: str) -> Given:
             raise DataError(f'{place}: "{name}" must be a list of texts.')
     if fields.get("tokens") == [] and fields["translation"].strip():
         raise DataError(f'{place}: "tokens" is empty, but "translation" is not; leave "tokens" out to score the text.')
-    tokens = tuple(fields["tokens"]) if "tokens" in fields else None
-    return Given(fields["source"], fields["translation"], tokens, tuple(fields.get("parts", ())), f"{place}: ")
+    if "tokens" not in fields:
+        return Given(fields["source"], fields["translation"], place=f"{place}: ")
+    tokens, parts, counts = (fields.get(name, []) for name in ("tokens", "parts", "part_tokens"))
+    if parts and not _are_counts(counts, len(parts), len(tokens)):
+        raise DataError(f'{place}: "part_tokens" must say of each of "parts" how many of "tokens" are its own.')
+    return Given(fields["source"], fields["translation"], tuple(tokens), tuple(parts), tuple(counts), f"{place}: ")
+
+
+def _are_counts(counts: Any, number: int, total: int) -> bool:
+    """Whether these are so many numbers with that sum."""
+    if not isinstance(counts, list) or not all(isinstance(one, int) and one >= 0 for one in counts):
+        return False
+    return (len(counts), sum(counts)) == (number, total)

@@ -240,9 +240,14 @@ class Window:
             one = joined([found[min(rank, len(found) - 1)] for found in of_parts], starts, weights)
             different.setdefault(one.text, one)
         best, *others = different.values()
-        parts = tuple(source.text for source in line.sources) if len(line.sources) > 1 else ()
+        parts = [(source.text, len(source.described[0].tokens)) for source in line.sources if len(of_parts) > 1]
         return Translation(
-            **vars(best), source=line.request.text, alternatives=tuple(others), cut_from=line.cut_from, parts=parts
+            **vars(best),
+            source=line.request.text,
+            alternatives=tuple(others),
+            cut_from=line.cut_from,
+            parts=tuple(text for text, _ in parts),
+            part_tokens=tuple(count for _, count in parts),
         )
 
     def _weights(self, of_parts: Sequence[Sequence[Alternative]]) -> list[float]:

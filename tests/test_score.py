@@ -91,16 +91,16 @@ def test_different_numbers_of_lines_are_refused_before_anything_is_scored(format
 
 @pytest.mark.parametrize(("kind", "alpha"), [("average", 1.0), ("average", 0.6), ("wu", 1.0), ("none", 1.0)])
 def test_what_translate_wrote_is_scored_with_its_very_pieces(kind: str, alpha: float, tmp_path: Path) -> None:
-    """Fault 92: also of a line that was split, and of one that was cut."""
+    """Fault 92: also of a line that was split, and of one that was cut, or parts of it."""
     penalty = LengthPenaltyConfig(kind, alpha)
-    translator = untrained(DecodeConfig(beam_size=2, max_length=5, max_source_length=3, length_penalty=penalty))
+    translator = untrained(DecodeConfig(beam_size=2, max_length=5, max_source_length=2, length_penalty=penalty))
     (tmp_path / "in").write_text("".join(line + "\n" for line in SOURCES))
     finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", Style("jsonl")))
     out = io.BytesIO()
     finish(score_translations(translator, tmp_path / "out", out, "jsonl"))
     translated = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     scored: list[dict[str, Any]] = [json.loads(line) for line in out.getvalue().decode().splitlines()]
-    assert any(one.get("parts") for one in translated)
+    assert any(one["tokens"].count("</s>") < len(one.get("parts", ())) for one in translated)
     for one, other in zip(translated, scored, strict=True):
         assert one["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4)
         assert one["score"] == pytest.approx(other["score"], abs=1e-4)
@@ -124,6 +124,10 @@ def test_unknown_pieces_are_counted(tmp_path: Path) -> None:
         ('{"source": "a", "translation": "b", "tokens": "b"}', '"tokens" must be a list of texts.'),
         ('{"source": "a", "translation": "b", "tokens": []}',
          '"tokens" is empty, but "translation" is not; leave "tokens" out to score the text.'),
+        ('{"source": "a b", "translation": "c", "tokens": ["c"], "parts": ["a", "b"], "part_tokens": [1]}',
+         '"part_tokens" must say of each of "parts" how many of "tokens" are its own.'),
+        ('{"source": "a b", "translation": "c", "tokens": ["c"], "parts": ["a", "b"], "part_tokens": ["1", 0]}',
+         '"part_tokens" must say of each of "parts" how many of "tokens" are its own.'),
         ('{"source": "a", "translation": "\\udce9"}',
          "the JSON holds half a surrogate pair, which is no character."),
         ("a\tb", "it is not a JSON object on one line (Expecting value: line 1 column 1 (char 0))."),

@@ -207,6 +207,7 @@ def test_a_long_line_is_split_at_sentence_ends_and_joined_again() -> None:
     assert all(len(part.split()) <= 8 for part in found.parts)
     assert found.text == " ".join(["a"] * len(found.parts))
     assert found.tokens == ("a", "</s>") * len(found.parts)
+    assert found.part_tokens == (2,) * len(found.parts)
 
 
 def joined(kind: str, *parts: list[Alternative]) -> list[tuple[str, float]]:

@@ -23,7 +23,7 @@ def as_json(translation: Translation, n_best: int, extra: Extra) -> str:
     if translation.cut_from is not None:
         line["cut_from"] = translation.cut_from
     if translation.parts:
-        line["parts"] = translation.parts
+        line |= {"parts": translation.parts, "part_tokens": translation.part_tokens}
     if translation.error is not None:
         line["error"] = translation.error
     if n_best > 1:
@@ -55,5 +55,5 @@ def pharaoh(links: Links) -> str:
 
 
 _DESCRIBED = ("translation", "score", "log_prob", "truncated", "repetitive", "tokens", "token_scores", "alignment")
-ANSWERS = frozenset(["source", *_DESCRIBED, "cut_from", "parts", "error", "n_best"])
+ANSWERS = frozenset(["source", *_DESCRIBED, "cut_from", "parts", "part_tokens", "error", "n_best"])
 """The names of an answer's fields."""

@@ -44,6 +44,8 @@ class Translation(Alternative):
     """Pieces of a source that was too long, so that only its start was translated."""
     parts: tuple[str, ...] = ()
     """Of a source that was too long: what it was split into. Translated one by one and joined."""
+    part_tokens: tuple[int, ...] = ()
+    """How many of `tokens` the translation of each of `parts` has."""
     error: str | None = None
     """Why there is no translation of this line, as a sentence; `text` is then empty."""
 

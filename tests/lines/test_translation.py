@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -54,7 +55,8 @@ def test_parts_of_a_script_without_spaces_are_of_one_word() -> None:
 
 
 def test_the_names_of_an_answer_are_those_that_it_may_have() -> None:
-    best = Translation("b", 0.0, 0.0, alignment=((0, 0), (1, 2)), source="a", cut_from=3, parts=("a",), error="no")
+    split = Translation("b", 0.0, 0.0, alignment=((0, 0), (1, 2)), source="a", parts=("a",), part_tokens=(1,))
+    best = replace(split, cut_from=3, error="no")
     fields = json.loads(FORMATS["jsonl"](best, 2, {"id": 1}))
     assert set(fields) == {*ANSWERS, "id"}
     assert fields["alignment"] == "0-0 1-2"
