@@ -147,10 +147,10 @@ def given_of(fields: Mapping[str, Any], place: str) -> Given:
             raise DataError(f'{place}: "{name}" must be a list of texts.')
     if fields.get("tokens") == [] and fields["translation"].strip():
         raise DataError(f'{place}: "tokens" is empty, but "translation" is not; leave "tokens" out to score the text.')
-    if "tokens" not in fields:
+    if not fields.get("tokens"):  # a line that has no translation is no sure thing
         return Given(fields["source"], fields["translation"], place=f"{place}: ")
     tokens, parts, counts = (fields.get(name, []) for name in ("tokens", "parts", "part_tokens"))
-    if parts and not _are_counts(counts, len(parts), len(tokens)):
+    if not _are_counts(counts, len(parts), len(tokens) if parts else 0):
         raise DataError(f'{place}: "part_tokens" must say of each of "parts" how many of "tokens" are its own.')
     return Given(fields["source"], fields["translation"], tuple(tokens), tuple(parts), tuple(counts), f"{place}: ")
 

@@ -108,6 +108,17 @@ def test_what_translate_wrote_is_scored_with_its_very_pieces(kind: str, alpha: f
         assert one["token_scores"] == pytest.approx(other["token_scores"], abs=1e-4)
 
 
+def test_a_line_without_a_translation_is_no_sure_thing(tmp_path: Path) -> None:
+    """Fault 92: what could not be translated is scored as empty text, which has a probability; a blank line has 1."""
+    line = {"translation": "", "tokens": [], "error": "No."}
+    (tmp_path / "in").write_text("".join(json.dumps({"source": text, **line}) + "\n" for text in ("a b", "")))
+    out, translator = io.BytesIO(), untrained()
+    finish(score_translations(translator, tmp_path / "in", out, "jsonl"))
+    found = [json.loads(line)["log_prob"] for line in out.getvalue().splitlines()]
+    assert found == [one.log_prob for one in translator.score(["a b", ""], ["", ""])]
+    assert found[0] < found[1] == 0
+
+
 def test_unknown_pieces_are_counted(tmp_path: Path) -> None:
     events: list[Event] = []
     source, target = files(tmp_path, b"a\nb\n", b"zzz\na\n")
@@ -126,7 +137,7 @@ def test_unknown_pieces_are_counted(tmp_path: Path) -> None:
          '"tokens" is empty, but "translation" is not; leave "tokens" out to score the text.'),
         ('{"source": "a b", "translation": "c", "tokens": ["c"], "parts": ["a", "b"], "part_tokens": [1]}',
          '"part_tokens" must say of each of "parts" how many of "tokens" are its own.'),
-        ('{"source": "a b", "translation": "c", "tokens": ["c"], "parts": ["a", "b"], "part_tokens": ["1", 0]}',
+        ('{"source": "a b", "translation": "c", "tokens": ["c"], "part_tokens": null}',
          '"part_tokens" must say of each of "parts" how many of "tokens" are its own.'),
         ('{"source": "a", "translation": "\\udce9"}',
          "the JSON holds half a surrogate pair, which is no character."),
