@@ -10,6 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+import cli.export
+import cli.score
+import cli.translate
+import mt.export
+import mt.score
 from cli.training import stoppable
 from mt.recipe import load_recipe, load_run_recipe
 from tests.cli.conftest import Call, shell
@@ -168,6 +173,13 @@ def test_the_folders_of_an_output(
         2,
         f"Error: {tmp_path / 'file'} cannot be a folder: a file of that name is in the way.",
     )
+
+
+def test_choices_that_are_spelled_out_are_those_of_the_library() -> None:
+    """Its tables load torch, which the help can do without."""
+    assert tuple(mt.export.ENGINES) == cli.export.ENGINES
+    assert tuple(mt.score.FORMATS) == cli.score.FORMATS
+    assert ("torch", *mt.export.ENGINES) == cli.translate.BACKENDS
 
 
 @pytest.mark.parametrize("command", ["train", "run"])
