@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from datetime import date
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -64,8 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = Found(read(list(MODELS), options.runs), speeds)
     pictures = draw_pictures(list(found.results.values()), options.page.with_suffix(""))
     given = sys.argv[1:] if arguments is None else arguments
-    command = shlex.join(["python", "-m", "benchmarks.architectures", *given])
-    write_page(options.page, found, pictures, command.replace(str(options.data), "FOLDER"), date.today())
+    write_page(options.page, found, pictures, command_of(given), date.today())
+
+
+def command_of(given: Sequence[str]) -> str:
+    """What was called with these arguments, whatever folder of this machine has the text."""
+    words = ["FOLDER" if before == "--data" else word for before, word in pairwise(["", *given])]
+    return shlex.join(["python", "-m", "benchmarks.architectures", *words])
 
 
 def _speeds(options: argparse.Namespace, device: torch.device) -> Speeds | None:

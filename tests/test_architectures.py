@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.architectures import main
+from benchmarks.architectures import command_of, main
 from benchmarks.side_by_side.claims import CLAIMS, Claim, Found, better, keeps_order, more_on_long_sentences
 from benchmarks.side_by_side.claims import trains_faster as faster
 from benchmarks.side_by_side.models import MODELS, PREFIX, recipe_of
@@ -119,6 +119,11 @@ def test_classes_of_length_hold_each_sentence_once() -> None:
         "15 to 18": [4],
         "19+": [3],
     }
+
+
+def test_the_page_names_no_folder_of_a_machine() -> None:
+    command = command_of(["--runs", "my/data", "--data", "data", "--only", "gnmt"])
+    assert command == "python -m benchmarks.architectures --runs my/data --data FOLDER --only gnmt"
 
 
 def settings(folder: Path) -> list[str]:
