@@ -77,10 +77,7 @@ def _sums_in(blocks: Tensor, sums: Tensor, chosen: Tensor) -> Tensor:
 
 
 def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The `k` largest of each row of `values` (N, V) and their places, in the order of the places; of equals the first.
-
-    `torch.topk` promises nothing about equals, which would make results depend on the machine.
-    """
+    """The `k` largest of each row of `values` (N, V), of equals the first, in the order of their places; and these."""
     k = min(k, values.size(1))
     among = _contenders(values, k + 1)
     found, order = values.gather(1, among).topk(min(k + 1, among.size(1)))
