@@ -106,11 +106,12 @@ class Scoring:
         if line.tokens is None:
             blank = not line.source.strip() and not line.translation.strip()
             return [] if blank else [_Segment(line.source, self.tgt.encode(line.translation), ends=True)]
-        if unknown := next((token for token in line.tokens if token not in self.ids), None):
-            raise DataError(
-                f"{line.place}'{unknown}' is no piece of this model's target vocabulary; score it as plain text."
-            )
-        ids = iter([self.ids[token] for token in line.tokens])
+        for token in line.tokens:
+            if token not in self.ids:
+                raise DataError(
+                    f"{line.place}'{token}' is no piece of this model's target vocabulary; score it as plain text."
+                )
+        ids = map(self.ids.__getitem__, line.tokens)
         parts = zip(line.parts, line.part_tokens, strict=True) if line.parts else [(line.source, len(line.tokens))]
         return [self._segment(source, list(islice(ids, count))) for source, count in parts if count]
 

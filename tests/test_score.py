@@ -151,13 +151,15 @@ def test_a_line_that_translate_did_not_write_is_named(line: str, sentence: str, 
     assert str(raised.value) == f"{tmp_path / 'in'}, line 1: {sentence}"
 
 
-def test_pieces_of_another_vocabulary_are_refused_with_their_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("piece", ["zz", ""])
+def test_pieces_of_another_vocabulary_are_refused_with_their_line(piece: str, tmp_path: Path) -> None:
     good = '{"source": "a", "translation": "", "tokens": ["</s>"]}\n'
-    (tmp_path / "in").write_text(2 * good + '{"source": "a", "translation": "b", "tokens": ["zz"]}\n' + good)
+    bad = json.dumps({"source": "a", "translation": "b", "tokens": [piece]}) + "\n"
+    (tmp_path / "in").write_text(2 * good + bad + good)
     with pytest.raises(DataError) as raised:
         finish(score_translations(untrained(), tmp_path / "in", io.BytesIO()))
     assert str(raised.value) == (
-        f"{tmp_path / 'in'}, line 3: 'zz' is no piece of this model's target vocabulary; score it as plain text."
+        f"{tmp_path / 'in'}, line 3: '{piece}' is no piece of this model's target vocabulary; score it as plain text."
     )
 
 
