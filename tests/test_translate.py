@@ -36,13 +36,6 @@ def stream(data: bytes, translator: Translator | None = None, format: str = "tex
     return out.getvalue()
 
 
-def stream_jsonl(lines: list[dict[str, Any]], translator: Translator) -> list[dict[str, Any]]:
-    out = io.BytesIO()
-    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    finish(translate_stream(translator, io.BytesIO(data), out, Style("jsonl", "jsonl")))
-    return [json.loads(line) for line in out.getvalue().decode().split("\n")[:-1]]
-
-
 def notices(data: bytes, translator: Translator) -> list[str]:
     events: list[Event] = []
     finish(translate_stream(translator, io.BytesIO(data), io.BytesIO()), events.append)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from mt.engine import TorchEngine
 from mt.errors import ConfigError
+from mt.events import finish
 from mt.lines.lengths import Lengths
 from mt.lines.request import Request
 from mt.lines.translation import Alternative, Translation
@@ -22,8 +24,8 @@ from mt.search.config import DecodeConfig, LengthPenaltyConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
 from mt.text.tokenizer import Tokenizers
+from mt.translate import Style, translate_stream
 from mt.window import Line, Source, Window
-from tests.test_translate import stream_jsonl
 from tests.translators import LETTERS, copier, untrained, words
 
 
@@ -296,10 +298,12 @@ def test_json_lines_go_through_with_all_that_is_asked() -> None:
         {"text": "m", "prefix": "b", "options": {"n_best": 2}},
         {"text": "m", "prefix": "~", "id": 4},
     ]
-    found = stream_jsonl(lines, untrained(DecodeConfig(max_length=4)))
+    out, data = io.BytesIO(), "".join(json.dumps(line) + "\n" for line in lines).encode()
+    translator = untrained(DecodeConfig(max_length=4))
+    finish(translate_stream(translator, io.BytesIO(data), out, Style("jsonl", "jsonl")))
+    found = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [one["source"] for one in found] == ["k l", "", "m", "m"]
     assert [one.get("id") for one in found] == [1, 2, None, 4]
     assert found[2]["translation"].startswith("b")
     assert len(found[2]["n_best"]) == 2
     assert found[3]["error"] == "'~' cannot be spelled with the pieces of the target side."
-    assert json.dumps(found)
