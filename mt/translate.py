@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
@@ -159,7 +159,8 @@ def _translate_to_file(
     shards = Shards(target, _identity(translator, style))
     paths: list[Path] = []
     todo: deque[Path] = deque()
-    found = 0
+    before: set[Path] = set()  # what was there already
+    found = 0  # lines of it
 
     def missing() -> Iterator[Block]:
         nonlocal found
@@ -169,6 +170,7 @@ def _translate_to_file(
                 todo.append(paths[-1])
                 yield block
             elif place.has(number):
+                before.add(paths[-1])
                 found += len(block)
 
     total = _Total()
@@ -183,13 +185,18 @@ def _translate_to_file(
         yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
     if not place.leads:
         return total.report()
-    total = yield from _join(shards, paths, target, place)
+    total = yield from _join(shards, paths, target, place, before)
     yield from total.summary()
     return total.report()
 
 
-def _join(shards: Shards, paths: Sequence[Path], target: Path, place: Place) -> Generator[Event, None, _Total]:
-    """Write `target` of its shards, those that other processes have still to make included."""
+def _join(
+    shards: Shards, paths: Sequence[Path], target: Path, place: Place, before: Container[Path]
+) -> Generator[Event, None, _Total]:
+    """Write `target` of its shards, those that other processes have still to make included.
+
+    What was to be said of those that were there `before` this call is said again.
+    """
     total = _Total()
     with write_aside(target) as file:
         for done, path in enumerate(paths):
@@ -199,6 +206,7 @@ def _join(shards: Shards, paths: Sequence[Path], target: Path, place: Place) -> 
                 yield Progress("waiting for other processes", done, len(paths), unit="blocks")
                 time.sleep(0.1)
             answer = shards.read(path)
+            yield from map(Notice, answer.notices if path in before else ())
             file.write(answer.data)
             total.add(answer)
     if left := shards.remove(paths):

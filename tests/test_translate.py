@@ -335,6 +335,20 @@ def test_the_end_of_a_stopped_job_tells_of_all_its_lines(tmp_path: Path, monkeyp
     assert "Cut: 2 translations were ended by the length limit, the first that of line 1" in str(events[-1])
 
 
+def test_what_had_no_translation_before_a_stop_is_named_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faults 86 and 90: whoever looks at the last call alone knows of each line that is empty."""
+    source, target, _ = line_by_line(tmp_path, monkeypatch)
+    style = Style(common=Request("", prefix="~"))
+    stopped = translate_stream(untrained(), source, target, style)
+    assert "Line 1 has no translation." in str(next(stopped))
+    next(stopped)
+    stopped.close()
+    events: list[Event] = []
+    finish(translate_stream(untrained(), source, target, style), events.append)
+    told = [event.text for event in events if isinstance(event, Notice) and "no translation" in event.text]
+    assert sorted(text[:6] for text in told) == ["Line 1", "Line 2"]
+
+
 def test_a_second_translation_into_the_same_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, and the first ends as if nothing had been."""
     monkeypatch.setattr("mt.translator.WINDOW", 1)
