@@ -38,7 +38,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--page", type=Path, default=Path("docs/architectures.md"), help="what is written in the end")
     parser.add_argument("--rounds", type=int, default=3, help="of the measure of speed; 0: none")
     parser.add_argument("--updates", type=int, default=20, help="of a model in a round")
-    parser.add_argument("--lines", type=int, default=100, help="that a model translates in a round")
+    parser.add_argument("--lines", type=int, default=500, help="that a model translates in a round")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int)
     return parser.parse_args(arguments)

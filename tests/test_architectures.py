@@ -96,7 +96,13 @@ def test_verdicts_follow_from_translations(judge: object, first: list[str], seco
 
 @pytest.mark.parametrize(
     ("mine", "other", "verdict"),
-    [((2, 4), (1, 3), "shows"), ((1, 3), (2, 4), "the contrary shows"), ((1, 3), (2, 2), "undecided")],
+    [
+        ((2, 4), (1, 3), "shows"),
+        ((1, 3), (2, 4), "the contrary shows"),
+        ((1, 3), (2, 2), "undecided"),
+        ((103, 120), (100, 100), "undecided"),
+        ((100, 100), (103, 120), "undecided"),
+    ],
 )
 def test_speeds_are_compared_round_by_round(mine: tuple[int, int], other: tuple[int, int], verdict: str) -> None:
     turns = {"hybrid": [Turn(value, 1) for value in mine], "gnmt": [Turn(value, 1) for value in other]}

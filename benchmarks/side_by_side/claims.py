@@ -16,6 +16,8 @@ from mt.scoring.significance import paired_bootstrap
 TRIALS, SEED = 1000, 12345
 ORDERS = 4
 """Of BLEU's n-grams."""
+CLEAR = 1.05
+"""How many times as fast is faster: less may come from what the machine did before a turn."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,8 @@ def _faster(found: Found, first: str, second: str, what: str, verb: str) -> Find
         return Finding("not tested", "speed was not measured")
     middle, least, most = speeds.ratio(first, second, what)
     evidence = f"{first} {verb} {middle:.2f} times as fast as {second} ({least:.2f} to {most:.2f} in the rounds)"
-    return Finding("shows" if least > 1 else "the contrary shows" if most < 1 else "undecided", evidence)
+    verdict = "shows" if least > CLEAR else "the contrary shows" if most < 1 / CLEAR else "undecided"
+    return Finding(verdict, evidence)
 
 
 def _in_order(sums: FloatArray) -> FloatArray:

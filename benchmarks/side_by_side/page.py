@@ -18,7 +18,7 @@ HEAD = "# Architectures side by side"
 COLUMNS = ("parameters", "updates", "epochs", "training, tokens/s", "training, minutes", "decoding, sentences/s")
 CAUTION = (
     "Of quality a verdict asks for p < 0.05 in a paired bootstrap over the test's sentences, which knows nothing of "
-    "what another seed of the training would give; of speed, that all rounds agree."
+    "what another seed of the training would give; of speed, that all rounds agree on 5 % at least."
 )
 
 
