@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mt.data.batching import Ids, by_length, collate, collate_source
 from mt.device import is_out_of_memory
-from mt.ensemble import decoding_of, reach_of
+from mt.ensemble import decoding_of, reach_of, width_of
 from mt.errors import ConfigError, RunError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding
@@ -29,7 +29,10 @@ LOGITS = 2**24
 """Most logits that are held at once where given targets are scored: 64 MiB."""
 
 BATCH_TOKENS = 4096
-"""Rows x longest side of a batch whose attention is read."""
+"""Rows x longest side of a batch, at most, unless the config says another."""
+
+BATCH_NUMBERS = 2**19
+"""The same times the width of the model, on a CPU: what a step works on then stays near its caches."""
 
 Result = TypeVar("Result")
 
@@ -76,11 +79,13 @@ class TorchEngine:
         self.device = torch.device(device)
         self.reach = reach_of(model)
         self._made: tuple[object, Decoding] | None = None
+        suiting = BATCH_NUMBERS // width_of(model) if self.device.type == "cpu" else BATCH_TOKENS
+        self._budget = min(max(suiting, 1), BATCH_TOKENS)
 
     def search(
         self, sources: Sequence[list[int]], config: DecodeConfig, lines: Sequence[LineOptions] = ()
     ) -> list[list[Hypothesis]]:
-        """As `Engine`; the batches are cut by `config.batch_tokens`, of which nothing shows in what is found."""
+        """As `Engine`; of the size of the batches nothing shows in what is found."""
         wishes = [
             replace(line, source_length=len(ids) + 1, min_length=config.shortest(len(ids)))
             for line, ids in zip(numbered(lines, len(sources)), sources, strict=True)
@@ -89,7 +94,7 @@ class TorchEngine:
         def search(numbers: Sequence[int]) -> list[list[Hypothesis]]:
             return self._search([sources[n] for n in numbers], config, [wishes[n] for n in numbers])
 
-        return self._in_batches(sources, sources, config.batch_tokens, search)
+        return self._in_batches(sources, sources, config.batch_tokens or self._budget, search)
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
         """As `Engine`, by one pass over the whole target."""

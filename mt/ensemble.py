@@ -61,6 +61,13 @@ def reach_of(model: nn.Module) -> Reach:
     return Reach.of(model.config) if isinstance(model, EncoderDecoder) else Reach()
 
 
+def width_of(model: nn.Module) -> int:
+    """D of a model, or the largest of an ensemble's."""
+    if isinstance(model, Ensemble):
+        return max(map(width_of, model.models))
+    return model.config.dim if isinstance(model, EncoderDecoder) else 1
+
+
 def check_vocabularies(run: object, tokenizers: Tokenizers, other: object, others: Tokenizers) -> None:
     """Refuse models whose pieces have other ids.
 

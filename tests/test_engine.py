@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -47,6 +47,24 @@ def test_an_empty_target_is_its_end_mark() -> None:
 def test_nothing_to_score_needs_no_model() -> None:
     assert engine().log_probs([], []) == []
     assert engine().search([], DecodeConfig()) == []
+
+
+@pytest.mark.parametrize(("numbers", "budget", "batches"), [(0, None, 5), (8, None, 3), (2**19, None, 1), (1, 7, 4)])
+def test_batches_suit_the_width_of_the_model(
+    numbers: int, budget: int | None, batches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A budget of the recipe is kept."""
+    monkeypatch.setattr("mt.engine.BATCH_NUMBERS", numbers * TINY.dim)
+    made, sizes = engine(), list[int]()
+    search = made._search
+
+    def counted(sources: list[list[int]], *rest: Any) -> object:
+        sizes.append(len(sources))
+        return search(sources, *rest)
+
+    monkeypatch.setattr(made, "_search", counted)
+    assert len(made.search(SOURCES, DecodeConfig(batch_tokens=budget))) == len(SOURCES)
+    assert (len(sizes), sum(sizes)) == (batches, len(SOURCES))
 
 
 def test_changed_weights_are_searched_with() -> None:

@@ -50,6 +50,9 @@ DECODES: dict[str, tuple[Any, ...] | None] = {
 ENDING_FIRST = -8.0
 """A length penalty's alpha with which long translations score so low that those which the limit cut come last."""
 
+BATCH_TOKENS = 4096
+"""Of a batch, where the config does not say it."""
+
 COMPUTE_TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """decode.precision -> what CTranslate2 calls it."""
 
@@ -217,7 +220,7 @@ class CTranslate2Engine:
         alpha = own if alpha is None else alpha
         results = self._translator.translate_batch(
             [[self._src[one] for one in ids] for ids in sources],
-            max_batch_size=config.batch_tokens,
+            max_batch_size=config.batch_tokens or BATCH_TOKENS,
             batch_type="tokens",
             beam_size=config.beam_size,
             num_hypotheses=config.beam_size,  # the beam is the same, and a finished one may rank behind cut ones there

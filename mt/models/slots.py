@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mt.nn.attend import WIDE
+
 NEVER = -1e9
 """Added to a score that must not count: its weight becomes exactly 0."""
 
@@ -62,6 +64,11 @@ class Past:
     def width(self) -> int:
         """W."""
         return self.mask.size(1)
+
+    @property
+    def read(self) -> int:
+        """Slots to attend to: `WIDE` at least, and a multiple of 8, of which products are faster, if there are more."""
+        return min(max(WIDE, -(-self.used // 8) * 8), self.slots.capacity)
 
     @property
     def has_room(self) -> bool:

@@ -100,7 +100,11 @@ class DecodeConfig:
         "training had are too long",
         ge=1,
     )
-    batch_tokens: int = option(4096, help="source budget of a batch: rows x longest", ge=1)
+    batch_tokens: int | None = option(
+        None,
+        help="source budget of a batch: rows x longest; null: 4096, on a CPU less of a model that is wider than 128",
+        ge=1,
+    )
     precision: str = option(
         "fp32",
         help="of the products: fp32, or on a CPU bf16 or int8, faster and less exact",
