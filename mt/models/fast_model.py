@@ -77,8 +77,8 @@ class FastModel(ABC):
 
     def _read(self, x: Tensor, rows: Rows, past: Past, source: FastSource) -> tuple[Tensor, Tensor]:
         """Of vectors `x` (M, D) of new positions, states (M, D), and the weights (U, H, W, S) of the watched layer."""
-        mask, source_mask = rows.mask(_padded(past.mask, past.read - past.used, NEVER)), rows.mask(source.mask)
-        layers = zip(self.layers, past.layers(mask.size(-1)), source.keys, source.values, strict=True)
+        mask, source_mask = rows.mask(_padded(past.mask, past.length - past.used, NEVER)), rows.mask(source.mask)
+        layers = zip(self.layers, past.layers(), source.keys, source.values, strict=True)
         looked = x
         for number, (layer, slots, key, value) in enumerate(layers):
             x, weights = layer.step(x, rows, slots, mask, Block(key, value, source_mask))

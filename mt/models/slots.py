@@ -66,7 +66,7 @@ class Past:
         return self.mask.size(1)
 
     @property
-    def read(self) -> int:
+    def length(self) -> int:
         """Slots to attend to: `WIDE` at least, and a multiple of 8, of which products are faster, if there are more."""
         return min(max(WIDE, -(-self.used // 8) * 8), self.slots.capacity)
 
@@ -86,11 +86,11 @@ class Past:
         self.slots.filled += width
         return Past(self.slots, self.slots.filled, torch.cat((self.mask, own.expand(sentences, -1, -1)), 2))
 
-    def layers(self, length: int) -> Iterator[LayerPast]:
-        """Views of each layer: the slots of the last position, and the first `length` of all."""
+    def layers(self) -> Iterator[LayerPast]:
+        """Views of each layer: the slots of the last position, and those to attend to."""
         data, first = self.slots.data, self.used - self.mask.size(1)
         new = data[:, :, :, :, first : self.used].unbind(0)
-        keys, values = data[:, :, :, :, :length].flatten(2, 3).unbind(1)
+        keys, values = data[:, :, :, :, : self.length].flatten(2, 3).unbind(1)
         return zip(new, keys.transpose(2, 3).unbind(0), values.unbind(0), strict=True)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Past:
