@@ -19,7 +19,7 @@ from mt.errors import ConfigError, RunError
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.fast import Decoding
 from mt.models.reach import Reach
-from mt.search.config import DecodeConfig
+from mt.search.config import BATCH_TOKENS, DecodeConfig
 from mt.search.hypothesis import Hypothesis, Symbols
 from mt.search.options import LineOptions, numbered
 from mt.search.searches import SEARCHES
@@ -28,11 +28,8 @@ from mt.text.tokenizer import Tokenizers
 LOGITS = 2**24
 """Most logits that are held at once where given targets are scored: 64 MiB."""
 
-BATCH_TOKENS = 4096
-"""Rows x longest side of a batch, at most, unless the config says another."""
-
 BATCH_NUMBERS = 2**19
-"""The same times the width of the model, on a CPU: what a step works on then stays near its caches."""
+"""Tokens of a batch times the width of the model, at most, on a CPU: what a step reads then stays near its caches."""
 
 Result = TypeVar("Result")
 
@@ -150,7 +147,7 @@ class TorchEngine:
         as_asked = torch.autocast(self.device.type, enabled=False)  # the config says the precision
         with torch.inference_mode(), as_asked, evaluating(self.model):
             for batch in by_length(src_lengths, tgt_lengths, budget) if len(sources) else ():
-                for part, results in in_halves(work, batch.tolist()):
+                for part, results in _in_halves(work, batch.tolist()):
                     if results is None:
                         raise RunError(_too_large(len(sources[part[0]])))
                     found.update(zip(part, results, strict=True))
@@ -179,7 +176,7 @@ class TorchEngine:
         return self._made[1]
 
 
-def in_halves(
+def _in_halves(
     work: Callable[[Sequence[int]], Sequence[Result]], numbers: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], Sequence[Result] | None]]:
     """`numbers` and the results of `work` on them; or on halves of them, and of those, where memory holds no more.
@@ -197,8 +194,8 @@ def in_halves(
         yield numbers, None
         return
     middle = len(numbers) // 2
-    yield from in_halves(work, numbers[:middle])
-    yield from in_halves(work, numbers[middle:])
+    yield from _in_halves(work, numbers[:middle])
+    yield from _in_halves(work, numbers[middle:])
 
 
 def _too_large(pieces: int) -> str:

@@ -23,7 +23,7 @@ from mt.interop.ctranslate2_model import POSITIONS, refuse, specification
 from mt.models.config import ModelConfig
 from mt.models.encoder_decoder import EncoderDecoder
 from mt.models.reach import Reach
-from mt.search.config import DecodeConfig
+from mt.search.config import BATCH_TOKENS, DecodeConfig
 from mt.search.hypothesis import Hypothesis
 from mt.search.options import LineOptions
 from mt.text.files import read_json, write_json
@@ -49,9 +49,6 @@ DECODES: dict[str, tuple[Any, ...] | None] = {
 
 ENDING_FIRST = -8.0
 """A length penalty's alpha with which long translations score so low that those which the limit cut come last."""
-
-BATCH_TOKENS = 4096
-"""Of a batch, where the config does not say it."""
 
 COMPUTE_TYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """decode.precision -> what CTranslate2 calls it."""

@@ -8,6 +8,9 @@ from math import inf
 from mt.config import default_of, option, refuse_idle
 from mt.errors import ConfigError
 
+BATCH_TOKENS = 4096
+"""Rows x longest side of a batch, at most, where the recipe does not say it."""
+
 
 @dataclass(frozen=True)
 class LengthPenaltyConfig:
@@ -102,7 +105,8 @@ class DecodeConfig:
     )
     batch_tokens: int | None = option(
         None,
-        help="source budget of a batch: rows x longest; null: 4096, on a CPU less of a model that is wider than 128",
+        help=f"source budget of a batch: rows x longest; null: {BATCH_TOKENS}, on a CPU less of a model that is wider "
+        "than 128",
         ge=1,
     )
     precision: str = option(
