@@ -41,8 +41,9 @@ class Slots:
         layers, both, _, groups, capacity, width = self.data.shape
         wanted = F.pad(places, (0, room))[:, None]
         rows = (sentences[:, None, None] * groups + torch.arange(groups)[:, None]) * capacity + wanted
-        kept = self.data.flatten(2, 4).index_select(2, rows.view(-1)).view(layers, both, *rows.shape, width)
-        return Slots(kept, places.size(1))
+        # In three dimensions torch copies whole vectors; in more, which says the same, a third as fast.
+        kept = self.data.view(layers * both, -1, width).index_select(1, rows.view(-1))
+        return Slots(kept.view(layers, both, *rows.shape, width), places.size(1))
 
 
 @dataclass(frozen=True)
