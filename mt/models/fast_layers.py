@@ -1,6 +1,6 @@
 """The layers of the fast Transformer (mt/models/fast_model.py), made of trained ones.
 
-The rows of N = U x W hypotheses are carried as M >= N, which is rounded up: see `mt.nn.packed.rounded`.
+The rows of N = U x W hypotheses are carried as M >= N, which is rounded up: see `mt.nn.packed.Packing`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mt.models.slots import LayerPast
-from mt.nn.packed import Packed
+from mt.nn.packed import Packing
 from mt.nn.places import Places
 
-Packing = Callable[[Tensor, "Tensor | None"], Packed]
 Norm = Callable[[Tensor], Tensor]
 
 

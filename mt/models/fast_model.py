@@ -17,12 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mt.models.encoder_decoder import EncoderDecoder
-from mt.models.fast_layers import Block, FastDecoderLayer, FastEncoderLayer, Packing, Rows, fast_norm
+from mt.models.fast_layers import Block, FastDecoderLayer, FastEncoderLayer, Rows, fast_norm
 from mt.models.fast_state import FastSource, FastState
 from mt.models.slots import NEVER, Past
 from mt.models.transformer import watched_layer
 from mt.nn.attend import WIDE
-from mt.nn.packed import PACKINGS, output_packing, rounded
+from mt.nn.packed import PACKINGS, Packing, output_packing
 from mt.nn.places import Places
 
 
@@ -43,9 +43,10 @@ class FastModel(ABC):
         self.tgt_embedding: Any = model.tgt_embedding
         config = model.config
         self.heads, self.groups, self.width = config.heads, config.kv_heads or config.heads, config.dim // config.heads
-        self.layers = [self.layer(layer, PACKINGS[precision]) for layer in decoder.layers]
+        self.packing, self.output_packing = PACKINGS[precision], output_packing(precision)
+        self.layers = [self.layer(layer, self.packing) for layer in decoder.layers]
         self.norm = fast_norm(decoder.norm)
-        self.output = output_packing(precision)(model.output.weight, model.output.bias)
+        self.output = self.output_packing(model.output.weight, model.output.bias)
         self.watched = watched_layer(decoder.layers)
 
     @torch.no_grad()
@@ -70,7 +71,7 @@ class FastModel(ABC):
         rows = self._rows(len(past.mask), past.width, self._places(state))
         x = self._embed(_padded(tokens, rows.total - len(tokens), 0), rows)
         x, looked = self._read(x, rows, past, state.source)
-        logits = self.output(self.norm(state.gathered(x, rounded(count))))[:count]
+        logits = self.output(self.norm(state.gathered(x, self.output_packing.rounded(count))))[:count]
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
         attention = None if state.attention is None else self._attention(looked, state, count)
         return log_probs, replace(state, position=state.position + 1, past=past, attention=attention)
@@ -106,7 +107,7 @@ class FastModel(ABC):
         """Vectors (M, D) of `tokens` (M,) in these rows."""
 
     def _rows(self, sentences: int, positions: int, places: Places) -> Rows:
-        total = rounded(sentences * positions)
+        total = self.packing.rounded(sentences * positions)
         return Rows(sentences, positions, total, self.heads, self.groups, self.width, places)
 
 
@@ -119,7 +120,7 @@ class FastTransformer(FastModel):
         """As `FastModel`."""
         super().__init__(model, precision)
         encoder: Any = model.encoder
-        self.encoder = [FastEncoderLayer(layer, PACKINGS[precision]) for layer in encoder.layers]
+        self.encoder = [FastEncoderLayer(layer, self.packing) for layer in encoder.layers]
         self.encoder_norm = fast_norm(encoder.norm)
         self._positions: dict[int, Tensor] = {}
 

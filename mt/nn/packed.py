@@ -7,7 +7,6 @@ take half the time. Small ones of few rows stay with MKL, which starts faster.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -18,12 +17,16 @@ from mt.errors import ConfigError
 from mt.nn.products import has_bf16_kernels, padded
 
 FEW_ROWS = 32
+MANY_ROWS = 512
 SMALL_WEIGHT = 2**17
 
 
-def rounded(count: int) -> int:
-    """The number of rows that `count` is rounded up to: fewer sizes than in training, as a search meets more."""
-    return padded(count, sizes=8)
+def few_sizes(count: int) -> int:
+    """What `count` rows are rounded up to for oneDNN: fewer sizes than in training, as a search meets more.
+
+    Where there are many rows, and each costs as much as a kernel, there are twice as many sizes.
+    """
+    return padded(count, sizes=8 if count < MANY_ROWS else 16)
 
 
 class Packed(Protocol):
@@ -34,8 +37,22 @@ class Packed(Protocol):
         ...
 
 
+class Packing(Protocol):
+    """Makes packed layers."""
+
+    def __call__(self, weight: Tensor, bias: Tensor | None) -> Packed:
+        """Pack `weight` (F, D) and `bias` (F,)."""
+        ...
+
+    def rounded(self, count: int) -> int:
+        """The number of rows that `count` is best rounded up to."""
+        ...
+
+
 class PackedFloat:
     """In float32: the same function as `torch.nn.Linear`."""
+
+    rounded = staticmethod(few_sizes)
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack `weight` (F, D) and `bias` (F,)."""
@@ -73,6 +90,8 @@ def _fused(x: Tensor, packed: Tensor | None, bias: Tensor | None, relu: bool) ->
 class PackedBFloat16:
     """In bfloat16 with sums in float32; its output is bfloat16."""
 
+    rounded = staticmethod(few_sizes)
+
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         """Pack `weight` (F, D) and `bias` (F,)."""
         self._bias = None if bias is None else bias.detach().bfloat16()
@@ -104,6 +123,11 @@ class PackedInt8:
             quantised = torch.quantize_per_channel(weight.detach(), scales, zeros, 0, torch.qint8)
             self._weight = torch.ops.quantized.linear_prepack(quantised, None if bias is None else bias.detach())
 
+    @staticmethod
+    def rounded(count: int) -> int:
+        """As `Packing`: its kernels are for any number of rows."""
+        return count
+
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
         quantized = torch.ops.quantized
@@ -129,14 +153,14 @@ class _int8_engine:  # noqa: N801 - a context manager, read as a verb
         torch.backends.quantized.engine = self._before
 
 
-PACKINGS: dict[str, Callable[[Tensor, Tensor | None], Packed]] = {
+PACKINGS: dict[str, Packing] = {
     "fp32": PackedFloat,
     "bf16": PackedBFloat16,
     "int8": PackedInt8,
 }
 
 
-def output_packing(precision: str) -> Callable[[Tensor, Tensor | None], Packed]:
+def output_packing(precision: str) -> Packing:
     """That of an output layer: candidates of bfloat16 are often equal, and equals take long to be put in order."""
     return PACKINGS["fp32" if precision == "bf16" else precision]
 
@@ -147,7 +171,7 @@ class PackedProducts:
     Weights must not change while it is used.
     """
 
-    def __init__(self, packing: Callable[[Tensor, Tensor | None], Packed]) -> None:
+    def __init__(self, packing: Packing) -> None:
         self._packing = packing
         self._packed: dict[int, tuple[Tensor, Packed]] = {}  # a weight is kept, so that its id is not given again
 
@@ -158,5 +182,5 @@ class PackedProducts:
         _, packed = self._packed[id(weight)]
         rows = x.flatten(0, -2)
         count = len(rows)
-        out = packed(F.pad(rows, (0, 0, 0, rounded(count) - count)))[:count]
+        out = packed(F.pad(rows, (0, 0, 0, self._packing.rounded(count) - count)))[:count]
         return out.to(x.dtype).view(*x.shape[:-1], out.size(1))
