@@ -24,6 +24,10 @@ from mt.models.transformer import watched_layer
 from mt.nn.attend import WIDE
 from mt.nn.packed import PACKINGS, Packing, output_packing
 from mt.nn.places import Places
+from mt.nn.products import has_bf16_kernels
+
+MANY_PRODUCTS = 128
+"""Small products at a time above which they are faster in bfloat16, which takes longer to start."""
 
 
 class FastModel(ABC):
@@ -44,6 +48,7 @@ class FastModel(ABC):
         config = model.config
         self.heads, self.groups, self.width = config.heads, config.kv_heads or config.heads, config.dim // config.heads
         self.packing, self.output_packing = PACKINGS[precision], output_packing(precision)
+        self.low = torch.float32 if precision == "fp32" or not has_bf16_kernels() else torch.bfloat16
         self.layers = [self.layer(layer, self.packing) for layer in decoder.layers]
         self.norm = fast_norm(decoder.norm)
         self.output = self.output_packing(model.output.weight, model.output.bias)
@@ -54,12 +59,13 @@ class FastModel(ABC):
         """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S), in which no row is empty."""
         count, length = src.shape
         wide = max(WIDE - length, -length % 4)
-        mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
+        kept = self.low if count * self.groups >= MANY_PRODUCTS else torch.float32
+        mask = torch.zeros(src.shape, dtype=kept).masked_fill_(~src_mask, NEVER)
         mask = F.pad(mask, (0, wide), value=NEVER)[:, None]
-        rows = self._rows(count, length + wide, Places.following(0, length + wide, src.device))
+        rows = self._rows(count, length + wide, Places.following(0, length + wide, src.device), kept)
         x = F.pad(self._embed_source(src), (0, 0, 0, wide)).flatten(0, 1)
         keys, values = zip(*self._read_source(F.pad(x, (0, 0, 0, rows.total - len(x))), rows, mask), strict=True)
-        past = Past.start(len(self.layers), count, self.groups, self.width)
+        past = Past.start(len(self.layers), count, self.groups, self.width, kept)
         looked = torch.zeros(count, length) if attention else None
         return FastState(0, past, FastSource(keys, values, mask, length), looked)
 
@@ -68,8 +74,8 @@ class FastModel(ABC):
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         state, count = state.with_room(), len(tokens)
         past, tokens = state.past.grown(), state.spread(tokens)
-        rows = self._rows(len(past.mask), past.width, self._places(state))
-        x = self._embed(_padded(tokens, rows.total - len(tokens), 0), rows)
+        rows = self._rows(len(past.mask), past.width, self._places(state), past.mask.dtype)
+        x = self._embed(F.pad(tokens, (0, rows.total - len(tokens))), rows)
         x, looked = self._read(x, rows, past, state.source)
         logits = self.output(self.norm(state.gathered(x, self.output_packing.rounded(count))))[:count]
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
@@ -78,7 +84,7 @@ class FastModel(ABC):
 
     def _read(self, x: Tensor, rows: Rows, past: Past, source: FastSource) -> tuple[Tensor, Tensor]:
         """Of vectors `x` (M, D) of new positions, states (M, D), and the weights (U, H, W, S) of the watched layer."""
-        mask, source_mask = rows.mask(_padded(past.mask, past.length - past.used, NEVER)), rows.mask(source.mask)
+        mask, source_mask = rows.mask(past.mask), rows.mask(source.mask)
         layers = zip(self.layers, past.layers(), source.keys, source.values, strict=True)
         looked = x
         for number, (layer, slots, key, value) in enumerate(layers):
@@ -88,7 +94,7 @@ class FastModel(ABC):
 
     def _attention(self, weights: Tensor, state: FastState, count: int) -> Tensor:
         """The mean of the heads' `weights` (U, H, W, S'), for the `count` rows of `state`: (N, S)."""
-        return state.gathered(weights.mean(1).flatten(0, 1)[:, : state.source.length], count)
+        return state.gathered(weights.float().mean(1).flatten(0, 1)[:, : state.source.length], count)
 
     @abstractmethod
     def _embed_source(self, src: Tensor) -> Tensor:
@@ -106,9 +112,9 @@ class FastModel(ABC):
     def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
         """Vectors (M, D) of `tokens` (M,) in these rows."""
 
-    def _rows(self, sentences: int, positions: int, places: Places) -> Rows:
+    def _rows(self, sentences: int, positions: int, places: Places, kept: torch.dtype) -> Rows:
         total = self.packing.rounded(sentences * positions)
-        return Rows(sentences, positions, total, self.heads, self.groups, self.width, places)
+        return Rows(sentences, positions, total, self.heads, self.groups, self.width, kept, places)
 
 
 class FastTransformer(FastModel):
@@ -164,12 +170,12 @@ class FastLanguageModel(FastModel):
 
     def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
         if not self.full_prefix:
-            mask = mask + torch.full((rows.positions, rows.positions), NEVER).triu_(1)
+            mask = mask + torch.full((rows.positions, rows.positions), NEVER, dtype=mask.dtype).triu_(1)
         heads_mask, found = rows.mask(mask), []
         for layer in self.layers:
             assert isinstance(layer, FastEncoderLayer)
             x, block = layer.over(x, rows, heads_mask)
-            found.append((block.key.contiguous(), block.value.contiguous()))
+            found.append((block.key.contiguous(), block.value))
         return found
 
     def _places(self, state: FastState) -> Places:
@@ -185,8 +191,3 @@ class FastLanguageModel(FastModel):
         own = x[: at.numel()].view(*at.shape, -1)
         own.copy_(self.positions.embed(own, rows.places))
         return x
-
-
-def _padded(x: Tensor, more: int, value: float) -> Tensor:
-    """`x` with `more` entries at the end of its last dimension, none if that is below 1."""
-    return F.pad(x, (0, more), value=value) if more > 0 else x

@@ -19,12 +19,12 @@ from mt.nn.attend import WIDE
 NEVER = -1e9
 """Added to a score that must not count: its weight becomes exactly 0."""
 
-ROOM = 16
-"""Free slots after each copy, or more where a step takes more; at least `WIDE`, for so many are read."""
+ROOM = 10
+"""Free slots after each copy, at least: two positions of a beam of 5; or more where a step takes more."""
 
 
 LayerPast = tuple[Tensor, Tensor, Tensor]
-"""Of a layer: the slots that a step writes (2, U, G, W, K), then keys (U x G, K, A) and values (U x G, A, K)."""
+"""Of a layer: the slots that a step writes (2, U, G, W, K), then keys (U x G, K, C) and values (U x G, C, K)."""
 
 
 class Slots:
@@ -48,28 +48,26 @@ class Slots:
 
 @dataclass(frozen=True)
 class Past:
-    """What the rows of a state descend from: the first `used` of the slots, as the mask says."""
+    """What the rows of a state descend from: the first `used` of C slots, as the mask says.
+
+    All C are attended to: products read what lies together faster than less that does not.
+    """
 
     slots: Slots
     used: int
     mask: Tensor
-    """(U, W, used): 0 at a row's own past, `NEVER` elsewhere."""
+    """(U, W, C): 0 at a row's own past, `NEVER` elsewhere."""
 
     @classmethod
-    def start(cls, layers: int, sentences: int, groups: int, width: int) -> Past:
+    def start(cls, layers: int, sentences: int, groups: int, width: int, dtype: torch.dtype) -> Past:
         """Of a row a sentence that has read nothing."""
-        data = torch.zeros(layers, 2, sentences, groups, 2 * ROOM, width)
-        return cls(Slots(data, 0), 0, torch.zeros(sentences, 1, 0))
+        data = torch.zeros(layers, 2, sentences, groups, WIDE, width, dtype=dtype)
+        return cls(Slots(data, 0), 0, torch.full((sentences, 1, WIDE), NEVER, dtype=dtype))
 
     @property
     def width(self) -> int:
         """W."""
         return self.mask.size(1)
-
-    @property
-    def length(self) -> int:
-        """Slots to attend to: `WIDE` at least, and a multiple of 8, of which products are faster, if there are more."""
-        return min(max(WIDE, -(-self.used // 8) * 8), self.slots.capacity)
 
     @property
     def has_room(self) -> bool:
@@ -82,29 +80,31 @@ class Past:
 
     def grown(self) -> Past:
         """With the slots of a position more, which each row sees of itself alone; they are to be written."""
-        sentences, width, _ = self.mask.shape
-        own = torch.full((width, width), NEVER).fill_diagonal_(0)
-        self.slots.filled += width
-        return Past(self.slots, self.slots.filled, torch.cat((self.mask, own.expand(sentences, -1, -1)), 2))
+        mask = self.mask.clone()
+        self.slots.filled += self.width
+        mask[:, :, self.used : self.slots.filled].diagonal(0, 1, 2).zero_()
+        return Past(self.slots, self.slots.filled, mask)
 
     def layers(self) -> Iterator[LayerPast]:
-        """Views of each layer: the slots of the last position, and those to attend to."""
-        data, first = self.slots.data, self.used - self.mask.size(1)
-        new = data[:, :, :, :, first : self.used].unbind(0)
-        keys, values = data[:, :, :, :, : self.length].flatten(2, 3).unbind(1)
+        """Views of each layer: the slots of the last position, and all."""
+        data = self.slots.data
+        new = data[:, :, :, :, self.used - self.width : self.used].unbind(0)
+        keys, values = data.flatten(2, 3).unbind(1)
         return zip(new, keys.transpose(2, 3).unbind(0), values.unbind(0), strict=True)
 
     def select(self, rows: Tensor, sentences: Tensor | None) -> Past:
         """Keep `rows` (N',), as many of each of `sentences` (U',), one after another; None: of all, in their order."""
         count = len(self.mask) if sentences is None else len(sentences)
-        mask = self.mask.flatten(0, 1).index_select(0, rows).view(count, len(rows) // max(count, 1), self.used)
-        past = Past(self.slots, self.used, mask)
+        mask = self.mask.flatten(0, 1).index_select(0, rows)
+        past = Past(self.slots, self.used, mask.view(count, len(rows) // max(count, 1), self.slots.capacity))
         return past if sentences is None else past._copied(sentences)
 
     def _copied(self, sentences: Tensor) -> Past:
         """`mask` is of `sentences` (U',) already; what none of their rows descends from is left out."""
-        alive = (self.mask == 0).any(1)  # (U', used)
+        alive = (self.mask == 0).any(1)  # (U', C)
         size = int(alive.sum(1).max()) if alive.numel() else 0
         places = alive.int().argsort(dim=1, descending=True, stable=True)[:, :size]
-        mask = self.mask.gather(2, places[:, None].expand(-1, self.mask.size(1), -1))
-        return Past(self.slots.copy(sentences, places, max(ROOM, mask.size(1))), size, mask)
+        mask = self.mask.gather(2, places[:, None].expand(-1, self.width, -1))
+        room = max(ROOM, self.width)
+        room += -(size + room) % 8  # products are faster, and kernels for them are few
+        return Past(self.slots.copy(sentences, places, room), size, F.pad(mask, (0, room), value=NEVER))

@@ -132,7 +132,7 @@ class PackedInt8:
         """As `Packed`."""
         quantized = torch.ops.quantized
         product = quantized.linear_relu_dynamic.default if relu else quantized.linear_dynamic.default
-        out: Tensor = product(x, self._weight)
+        out: Tensor = product(x.float(), self._weight)
         return out
 
 
