@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def command_of(given: Sequence[str]) -> str:
     """What was called with these arguments, whatever folder of this machine has the text."""
-    words = ["FOLDER" if before == "--data" else word for before, word in pairwise(["", *given])]
+    apart = [part for word in given for part in (word.split("=", 1) if word.startswith("--data=") else [word])]
+    words = ["FOLDER" if before == "--data" else word for before, word in pairwise(["", *apart])]
     return shlex.join(["python", "-m", "benchmarks.architectures", *words])
 
 

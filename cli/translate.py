@@ -125,6 +125,9 @@ def translate(
     decode = load_run_recipe(run, [*overrides, *options.as_overrides(keys)]).decode
     if constraints and decode.search == "sample" and input_format == "text":  # lines of JSON may choose another
         raise click.UsageError("--constraint needs another decode.search than sample, which cannot require phrases")
+    import torch
+
+    from mt.training.distributed import joined
     from mt.translate import Style, check_paths, translate_stream
 
     place = Place.of()
@@ -132,12 +135,15 @@ def translate(
         raise click.UsageError("several processes share a file: torchrun needs --input and --output")
     text, out = source or options.binary(sys.stdin), target or options.binary(sys.stdout)
     check_paths(text, target)
-    answering = _answering(backend, [run, *others], checkpoint, decode, device, threads, workers)
-    if source is None and sys.stdin.isatty():
-        click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
-    with answering as translator:
-        how = Style(style, input_format, common, alignments)
-        work = translate_stream(translator, text, out, how, interactive=interactive, place=place)
+    how = Style(style, input_format, common, alignments)
+    runs = [run, *others]
+    with (
+        joined(place, torch.device("cpu")) as group,
+        _answering(backend, runs, checkpoint, decode, device, threads, workers) as translator,
+    ):
+        if source is None and sys.stdin.isatty():
+            click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
+        work = translate_stream(translator, text, out, how, interactive=interactive, place=place, wait=group.wait)
         draw(work, bars=target is not None or not sys.stdout.isatty())
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mt.data.batching import Ids, by_length, collate, collate_source
+from mt.data.batching import Ids, Ints, by_length, collate, collate_source, longest_sides
 from mt.device import is_out_of_memory
 from mt.ensemble import decoding_of, reach_of, width_of
 from mt.errors import ConfigError, RunError
@@ -76,6 +77,7 @@ class TorchEngine:
         self.device = torch.device(device)
         self.reach = reach_of(model)
         self._made: tuple[object, Decoding] | None = None
+        self._memory: dict[Hashable, _Memory] = {}
         suiting = BATCH_NUMBERS // width_of(model) if self.device.type == "cpu" else BATCH_TOKENS
         self._budget = min(max(suiting, 1), BATCH_TOKENS)
 
@@ -91,7 +93,8 @@ class TorchEngine:
         def search(numbers: Sequence[int]) -> list[list[Hypothesis]]:
             return self._search([sources[n] for n in numbers], config, [wishes[n] for n in numbers])
 
-        return self._in_batches(sources, sources, config.batch_tokens or self._budget, search)
+        kind = config.search, config.beam_size, config.samples
+        return self._in_batches(kind, sources, sources, config.batch_tokens or self._budget, search)
 
     def log_probs(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[list[float]]:
         """As `Engine`, by one pass over the whole target."""
@@ -105,7 +108,7 @@ class TorchEngine:
             scores = self.model(batch).float().log_softmax(-1).gather(2, batch.tgt_out[..., None]).squeeze(2).tolist()
             return [row[: len(ids) + 1] for row, ids in zip(scores, chosen, strict=True)]
 
-        return self._in_batches(sources, targets, budget, score)
+        return self._in_batches("score", sources, targets, budget, score)
 
     def attention(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> list[NDArray[np.float32]]:
         """As `Engine`, step by step through the targets."""
@@ -116,7 +119,7 @@ class TorchEngine:
             sizes = [(len(targets[number]), len(sources[number])) for number in numbers]
             return [row[:length, :width].copy() for row, (length, width) in zip(weights, sizes, strict=True)]
 
-        return self._in_batches(sources, targets, BATCH_TOKENS, attend)
+        return self._in_batches("attend", sources, targets, BATCH_TOKENS, attend)
 
     def _attend(self, sources: Sequence[list[int]], targets: Sequence[list[int]]) -> Tensor:
         """Attention (B, T, S) of a batch, T and S with the end marks."""
@@ -136,18 +139,24 @@ class TorchEngine:
 
     def _in_batches(
         self,
+        kind: Hashable,
         sources: Sequence[Ids],
         targets: Sequence[Ids],
         budget: int,
         work: Callable[[Sequence[int]], Sequence[Result]],
     ) -> list[Result]:
-        """`work` on batches of like lengths, as lists of positions; its results in the order of the sources."""
+        """`work` on batches of like lengths, as lists of positions; its results in the order of the sources.
+
+        Work of one `kind` takes as much memory for batches of one size.
+        """
         found: dict[int, Result] = {}
         src_lengths, tgt_lengths = (np.array([len(ids) for ids in side], np.int64) for side in (sources, targets))
+        memory = self._memory.setdefault(kind, _Memory())
+        longest = longest_sides(src_lengths, tgt_lengths)
         as_asked = torch.autocast(self.device.type, enabled=False)  # the config says the precision
         with torch.inference_mode(), as_asked, evaluating(self.model):
             for batch in by_length(src_lengths, tgt_lengths, budget) if len(sources) else ():
-                for part, results in _in_halves(work, batch.tolist()):
+                for part, results in memory.in_halves(work, batch.tolist(), longest):
                     if results is None:
                         raise RunError(_too_large(len(sources[part[0]])))
                     found.update(zip(part, results, strict=True))
@@ -176,26 +185,35 @@ class TorchEngine:
         return self._made[1]
 
 
-def _in_halves(
-    work: Callable[[Sequence[int]], Sequence[Result]], numbers: Sequence[int]
-) -> Iterator[tuple[Sequence[int], Sequence[Result] | None]]:
-    """`numbers` and the results of `work` on them; or on halves of them, and of those, where memory holds no more.
+class _Memory:
+    """What is known of the batches that fit: of those of `size` positions, padding included, one did not."""
 
-    None of a single one that does not fit.
-    """
-    try:
-        yield numbers, work(numbers)
-        return
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-    # Here nothing holds any more what the attempt had made.
-    if len(numbers) == 1:
-        yield numbers, None
-        return
-    middle = len(numbers) // 2
-    yield from _in_halves(work, numbers[:middle])
-    yield from _in_halves(work, numbers[middle:])
+    def __init__(self) -> None:
+        self.size = math.inf
+
+    def in_halves(
+        self, work: Callable[[Sequence[int]], Sequence[Result]], numbers: Sequence[int], longest: Ints
+    ) -> Iterator[tuple[Sequence[int], Sequence[Result] | None]]:
+        """`numbers` and the results of `work` on them; or on halves of them, and of those, where memory holds no more.
+
+        `longest` has the positions of each number's longer side. None of a single one that does not fit.
+        """
+        size = len(numbers) * int(longest[numbers].max())
+        if size < self.size or len(numbers) == 1:
+            try:
+                yield numbers, work(numbers)
+                return
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+        # Here nothing holds any more what the attempt had made.
+        if len(numbers) == 1:
+            yield numbers, None
+            return
+        self.size = min(self.size, size)
+        middle = len(numbers) // 2
+        yield from self.in_halves(work, numbers[:middle], longest)
+        yield from self.in_halves(work, numbers[middle:], longest)
 
 
 def _too_large(pieces: int) -> str:

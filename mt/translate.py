@@ -14,7 +14,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
@@ -99,6 +99,7 @@ def translate_stream(
     *,
     interactive: bool = False,
     place: Place | None = None,
+    wait: Callable[[], object] = lambda: None,
 ) -> Generator[Event, None, Translated]:
     """Translate lines, in their order; memory does not grow with them.
 
@@ -111,6 +112,7 @@ def translate_stream(
         style: how lines are read and translations written; None: plain text.
         interactive: answer each line of a stream by itself, as soon as it is there.
         place: which this process is of several that translate `source` into `target` together.
+        wait: returns when all of them have called it.
 
     Raises:
         DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); RunError:
@@ -124,7 +126,7 @@ def translate_stream(
         target, place = target.resolve(), place or Place()
         # The first process has the lock for all that were started together.
         with locked(target, "mt translate") if place.leads else nullcontext():
-            return (yield from _translate_to_file(translator, blocks, target, style, place))
+            return (yield from _translate_to_file(translator, blocks, target, style, place, wait))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
@@ -154,7 +156,12 @@ def _translate_to_stream(
 
 
 def _translate_to_file(
-    translator: Answering, blocks: Iterable[Block], target: Path, style: Style, place: Place
+    translator: Answering,
+    blocks: Iterable[Block],
+    target: Path,
+    style: Style,
+    place: Place,
+    wait: Callable[[], object],
 ) -> Generator[Event, None, Translated]:
     shards = Shards(target, _identity(translator, style))
     paths: list[Path] = []
@@ -183,10 +190,13 @@ def _translate_to_file(
         yield Progress("translate", total.lines + found)
     if found:
         yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
-    if not place.leads:
-        return total.report()
-    total = yield from _join(shards, paths, target, place, before)
-    yield from total.summary()
+    if place.leads:
+        total = yield from _join(shards, paths, target, place, before)
+    wait()  # whoever looks only after the shards are gone would make its own again
+    if place.leads:
+        if left := shards.remove(paths):
+            yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")
+        yield from total.summary()
     return total.report()
 
 
@@ -209,8 +219,6 @@ def _join(
             yield from map(Notice, answer.notices if path in before else ())
             file.write(answer.data)
             total.add(answer)
-    if left := shards.remove(paths):
-        yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")
     return total
 
 

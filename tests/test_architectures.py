@@ -127,8 +127,9 @@ def test_classes_of_length_hold_each_sentence_once() -> None:
     }
 
 
-def test_the_page_names_no_folder_of_a_machine() -> None:
-    command = command_of(["--runs", "my/data", "--data", "data", "--only", "gnmt"])
+@pytest.mark.parametrize("given", [["--data", "data"], ["--data=data"]])
+def test_the_page_names_no_folder_of_a_machine(given: list[str]) -> None:
+    command = command_of(["--runs", "my/data", *given, "--only", "gnmt"])
     assert command == "python -m benchmarks.architectures --runs my/data --data FOLDER --only gnmt"
 
 

@@ -135,9 +135,11 @@ class Cramped(Copy):
     """Holds no more than some positions of sources, padding and end marks included."""
 
     most = 8
+    refused = 0
 
     def start(self, src: Tensor, src_mask: Tensor, attention: bool = False) -> CopyState:
         if src.numel() > self.most:
+            self.refused += 1
             raise torch.OutOfMemoryError
         return super().start(src, src_mask, attention)
 
@@ -155,7 +157,9 @@ def test_a_batch_that_does_not_fit_into_memory_is_translated_in_halves() -> None
     assert [one.text for one in translator.translate(lines)] == lines
     assert max(model.rows) < len(lines)
     roomy = copier().translate(lines)
+    refused = model.refused
     assert [one.score for one in roomy] == [one.score for one in translator.translate(lines)]
+    assert 0 < refused == model.refused  # it is known what does not fit
 
 
 def test_a_line_that_does_not_fit_into_memory_alone_is_one_sentence() -> None:

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -425,6 +426,27 @@ def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert sum(copied(first).rows) == 2
     assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
     assert not (tmp_path / "out.part").exists()
+
+
+def test_a_process_that_comes_late_finds_its_share_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a call that was stopped: the first process joins at once, and keeps the blocks until the other has looked."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"a\nb\nc\n")
+    finish(translate_stream(copier(), source, target, place=Place(1, 2)))
+    together = threading.Barrier(2)
+    first = threading.Thread(
+        target=lambda: finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=together.wait))
+    )
+    first.start()
+    while not target.exists():
+        time.sleep(0.01)
+    late = copier()
+    finish(translate_stream(late, source, target, place=Place(1, 2), wait=together.wait))
+    first.join()
+    assert copied(late).rows == []
+    assert target.read_bytes().count(b"\n") == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
 PROGRAM = """

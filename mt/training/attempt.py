@@ -43,4 +43,4 @@ def _answer(store: Store, rank: int) -> str:
         if store.check([answer]):
             return store.get(answer).decode()
         time.sleep(0.05)
-    raise RunError(f"Process 0 of this training did not come within {PATIENCE:.0f} seconds.")
+    raise RunError(f"Process 0 did not come within {PATIENCE:.0f} seconds.")

@@ -1,4 +1,4 @@
-"""The processes that train one model together, behind a small object, so that nobody else knows torch.distributed.
+"""The processes that work together, behind a small object, so that nobody else knows torch.distributed.
 
 `torchrun` starts one process (a rank) for each device and tells it its place in the environment. Rank 0 leads: it alone
 writes and speaks. A process that was started without torchrun trains alone, and `Group` does nothing for it.
@@ -26,7 +26,7 @@ _PATIENCE = timedelta(days=30)
 
 
 class Group:
-    """The ranks of one training; this class is the process that trains alone."""
+    """The ranks of one training, or of another work; this class is the process that is alone."""
 
     rank = 0
     size = 1
@@ -79,8 +79,8 @@ def joined(place: Place, device: torch.device) -> Iterator[Group]:
         group = Ranks(place, device)
     except RuntimeError as error:
         raise RunError(
-            f'The {place.size} processes of this training cannot reach one another ({error}): see "When something goes '
-            'wrong" in docs/distributed.md.'
+            f'The {place.size} processes cannot reach one another ({error}): see "When something goes wrong" in '
+            "docs/distributed.md."
         ) from error
     try:
         yield group
@@ -133,8 +133,8 @@ class Ranks(Group):
             return EchoError()
         if _is_silence(error):
             return RunError(
-                "Another process of this training ended without a word (killed?): start it again, and it goes on from "
-                "the last checkpoint."
+                "Another of the processes that work together ended without a word (killed?): start them again, and "
+                "they go on from what was saved."
             )
         return error
 

@@ -33,4 +33,4 @@ def test_a_first_rank_that_does_not_come_is_not_waited_for_without_end(monkeypat
     store.set("attempt", "one of old")
     with pytest.raises(RunError) as caught:
         fresh(store, 1, 2)
-    assert str(caught.value) == "Process 0 of this training did not come within 0 seconds."
+    assert str(caught.value) == "Process 0 did not come within 0 seconds."
