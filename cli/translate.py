@@ -127,14 +127,15 @@ def translate(
         raise click.UsageError("--constraint needs another decode.search than sample, which cannot require phrases")
     import torch
 
+    from mt.text.streams import is_file
     from mt.training.distributed import joined
     from mt.translate import Style, check_paths, translate_stream
 
-    place = Place.of()
-    if place.size > 1 and not (source and target):
-        raise click.UsageError("several processes share a file: torchrun needs --input and --output")
     text, out = source or options.binary(sys.stdin), target or options.binary(sys.stdout)
     check_paths(text, target)
+    place = Place.of()
+    if place.size > 1 and not (is_file(text) and is_file(out)):
+        raise click.UsageError("several processes share files: torchrun needs --input and --output, no pipe or device")
     how = Style(style, input_format, common, alignments)
     runs = [run, *others]
     with (

@@ -190,10 +190,9 @@ def _translate_to_file(
         yield Progress("translate", total.lines + found)
     if found:
         yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
+    wait()  # so the first notices who ends too soon, and nobody looks for shards only after they are gone
     if place.leads:
         total = yield from _join(shards, paths, target, place, before)
-    wait()  # whoever looks only after the shards are gone would make its own again
-    if place.leads:
         if left := shards.remove(paths):
             yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")
         yield from total.summary()

@@ -8,7 +8,6 @@ import resource
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -429,24 +428,46 @@ def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_process_that_comes_late_finds_its_share_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By a call that was stopped: the first process joins at once, and keeps the blocks until the other has looked."""
+    """By a call that was stopped: the first process joins no block before the other has looked for it."""
     monkeypatch.setattr("mt.translator.WINDOW", 1)
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\nb\nc\n")
     finish(translate_stream(copier(), source, target, place=Place(1, 2)))
-    together = threading.Barrier(2)
+    waits, together = threading.Event(), threading.Barrier(2)
+
+    def wait() -> None:
+        waits.set()
+        together.wait()
+
     first = threading.Thread(
-        target=lambda: finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=together.wait))
+        target=lambda: finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=wait)), daemon=True
     )
     first.start()
-    while not target.exists():
-        time.sleep(0.01)
+    assert waits.wait(30)
+    assert not target.exists()
     late = copier()
     finish(translate_stream(late, source, target, place=Place(1, 2), wait=together.wait))
     first.join()
     assert copied(late).rows == []
     assert target.read_bytes().count(b"\n") == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_blocks_of_a_process_that_failed_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who ends without its blocks, on another machine perhaps, is noticed where all wait for one another."""
+    monkeypatch.setattr("mt.translator.WINDOW", 1)
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(b"a\nb\n")
+
+    def gone() -> None:
+        raise RunError("gone")
+
+    def heard(event: Event) -> None:
+        assert not (isinstance(event, Progress) and event.label == "waiting for other processes")
+
+    with pytest.raises(RunError, match="gone"):
+        finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=gone), heard)
+    assert not target.exists()
 
 
 PROGRAM = """

@@ -33,7 +33,7 @@ class Packed(Protocol):
     """A packed layer."""
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
-        """`x` (N, D) float32 -> (N, F), float32 or, without loss, narrower."""
+        """`x` (N, D) -> (N, F): float32 or, of a packing in less than that, narrower."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The processes that work together, behind a small object, so that nobody else knows torch.distributed.
 
 `torchrun` starts one process (a rank) for each device and tells it its place in the environment. Rank 0 leads: it alone
-writes and speaks. A process that was started without torchrun trains alone, and `Group` does nothing for it.
+writes and speaks for all. A process that was started without torchrun is alone, and `Group` does nothing for it.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def joined(place: Place, device: torch.device) -> Iterator[Group]:
         ) from error
     try:
         yield group
+        group.close()
     except Exception as error:
         raise group.blame(error) from error
-    group.close()
 
 
 class Ranks(Group):

@@ -185,11 +185,14 @@ def test_what_no_line_can_have_is_refused_once(mt: Call, model: Path) -> None:
     assert called.err.startswith("Error: --constraint needs another decode.search than sample, which cannot require")
 
 
-def test_torchrun_needs_files(mt: Call, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_needs_files(mt: Call, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "localhost", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
-    called = mt("translate", model)
-    assert called.err.startswith("Error: several processes share a file: torchrun needs --input and --output")
+    source = tmp_path / "in"
+    source.write_text("a\n")
+    for given in ((), ("-i", source, "-o", os.devnull), ("-i", os.devnull, "-o", tmp_path / "out")):
+        called = mt("translate", model, *given)
+        assert called.err.startswith("Error: several processes share files: torchrun needs --input and --output, no ")
 
 
 def test_wishes_of_the_command_line(mt: Call, model: Path, tmp_path: Path) -> None:

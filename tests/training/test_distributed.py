@@ -15,7 +15,7 @@ from mt.training.checkpoint import Checkpoints
 from mt.training.distributed import ALONE
 from mt.training.resume import ranks_notice
 from mt.training.weights import read_tensors
-from tests.ranks import run_ranks
+from tests.ranks import run_ranks, start
 from tests.tiny import write_task
 from tests.training.ranks_at_work import CUT, RUNS, recipe_of, train_for, update, updates
 
@@ -118,3 +118,20 @@ def test_only_the_first_rank_speaks(found: list[dict[str, Any]]) -> None:
     """Fault 68: and writes, or the files would not be those of one process."""
     assert all(found[0]["told"].values())
     assert found[1]["told"] == {run: [] for run in RUNS}
+
+
+def test_a_rank_that_fails_when_the_others_are_done_alone_says_why() -> None:
+    """They wait for it, and end as it does, but quietly."""
+    statements = """
+import torch
+from mt.errors import RunError
+from mt.place import Place
+from mt.training.distributed import joined
+with joined(Place.of(), torch.device("cpu")) as group:
+    group.wait()
+    if group.leads:
+        raise RunError("no room")
+"""
+    first, other = (process.communicate(timeout=240)[1] for process in start(2, "-c", statements))
+    assert "mt.errors.RunError: no room" in first
+    assert "mt.errors.EchoError" in other
