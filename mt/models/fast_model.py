@@ -27,7 +27,7 @@ from mt.nn.places import Places
 from mt.nn.products import has_bf16_kernels
 
 MANY_PRODUCTS = 128
-"""Small products at a time above which they are faster in bfloat16, which takes longer to start."""
+"""So many small products at a time are faster in bfloat16, which takes longer to start."""
 
 
 class FastModel(ABC):
