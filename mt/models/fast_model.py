@@ -77,7 +77,8 @@ class FastModel(ABC):
         rows = self._rows(len(past.mask), past.width, self._places(state), past.mask.dtype)
         x = self._embed(F.pad(tokens, (0, rows.total - len(tokens))), rows)
         x, looked = self._read(x, rows, past, state.source)
-        logits = self.output(self.norm(state.gathered(x, self.output_packing.rounded(count))))[:count]
+        x = self.norm(state.gathered(x, self.output_packing.rounded(count, x.size(1))))
+        logits = self.output(x)[:count]
         log_probs = torch.log_softmax(logits, -1, out=logits)  # in place: it is most of what a step writes
         attention = None if state.attention is None else self._attention(looked, state, count)
         return log_probs, replace(state, position=state.position + 1, past=past, attention=attention)
@@ -113,7 +114,7 @@ class FastModel(ABC):
         """Vectors (M, D) of `tokens` (M,) in these rows."""
 
     def _rows(self, sentences: int, positions: int, places: Places, kept: torch.dtype) -> Rows:
-        total = self.packing.rounded(sentences * positions)
+        total = self.packing.rounded(sentences * positions, self.heads * self.width)
         return Rows(sentences, positions, total, self.heads, self.groups, self.width, kept, places)
 
 

@@ -17,16 +17,16 @@ from mt.errors import ConfigError
 from mt.nn.products import has_bf16_kernels, padded
 
 FEW_ROWS = 32
-MANY_ROWS = 512
+MANY_NUMBERS = 2**16
 SMALL_WEIGHT = 2**17
 
 
-def few_sizes(count: int) -> int:
-    """What `count` rows are rounded up to for oneDNN: fewer sizes than in training, as a search meets more.
+def few_sizes(count: int, width: int) -> int:
+    """What `count` rows of `width` numbers are rounded up to for oneDNN: fewer sizes than in training has a search.
 
-    Where there are many rows, and each costs as much as a kernel, there are twice as many sizes.
+    Where products take long, so that rows for nothing cost more than kernels, there are twice as many.
     """
-    return padded(count, sizes=8 if count < MANY_ROWS else 16)
+    return padded(count, sizes=8 if count * width < MANY_NUMBERS else 16)
 
 
 class Packed(Protocol):
@@ -44,8 +44,8 @@ class Packing(Protocol):
         """Pack `weight` (F, D) and `bias` (F,)."""
         ...
 
-    def rounded(self, count: int) -> int:
-        """The number of rows that `count` is best rounded up to."""
+    def rounded(self, count: int, width: int) -> int:
+        """The number of rows of `width` numbers that `count` is best rounded up to."""
         ...
 
 
@@ -124,7 +124,7 @@ class PackedInt8:
             self._weight = torch.ops.quantized.linear_prepack(quantised, None if bias is None else bias.detach())
 
     @staticmethod
-    def rounded(count: int) -> int:
+    def rounded(count: int, width: int) -> int:  # noqa: ARG004
         """As `Packing`: its kernels are for any number of rows."""
         return count
 
@@ -181,6 +181,6 @@ class PackedProducts:
             self._packed[id(weight)] = weight, self._packing(weight, bias)
         _, packed = self._packed[id(weight)]
         rows = x.flatten(0, -2)
-        count = len(rows)
-        out = packed(F.pad(rows, (0, 0, 0, self._packing.rounded(count) - count)))[:count]
+        count, width = rows.shape
+        out = packed(F.pad(rows, (0, 0, 0, self._packing.rounded(count, width) - count)))[:count]
         return out.to(x.dtype).view(*x.shape[:-1], out.size(1))

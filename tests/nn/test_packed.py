@@ -58,12 +58,13 @@ def test_int8_says_where_it_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_rows_are_rounded_to_few_numbers_where_kernels_are_for_one() -> None:
     rounded = PACKINGS["fp32"].rounded
-    assert [rounded(count) for count in (1, 5, 7, 17, 33, 320, 321, 929)] == [1, 5, 7, 18, 36, 320, 352, 960]
-    assert len({rounded(count) for count in range(256, 512)}) <= 9
-    assert len({rounded(count) for count in range(512, 1024)}) <= 17
-    assert all(count <= rounded(count) <= 1.125 * count for count in range(8, 5000))
-    assert PACKINGS["bf16"].rounded(321) == 352
-    assert PACKINGS["int8"].rounded(321) == 321
+    assert [rounded(count, 128) for count in (1, 5, 7, 17, 33, 320, 321, 929)] == [1, 5, 7, 18, 36, 320, 352, 960]
+    assert len({rounded(count, 128) for count in range(256, 512)}) <= 9
+    assert len({rounded(count, 128) for count in range(512, 1024)}) <= 17
+    assert len({rounded(count, 512) for count in range(256, 512)}) <= 17
+    assert all(count <= rounded(count, 128) <= 1.125 * count for count in range(8, 5000))
+    assert PACKINGS["bf16"].rounded(321, 128) == 352
+    assert PACKINGS["int8"].rounded(321, 128) == 321
 
 
 @pytest.mark.parametrize("name", PACKINGS)
