@@ -113,9 +113,8 @@ def min_length(asked: Asked) -> Processor | None:
     def process(log_probs: Tensor, read: Read) -> Tensor:
         if read.length >= longest:
             return log_probs
-        early = fewest[read.lines] > read.length
-        end = torch.arange(log_probs.size(1), device=asked.limits.device) == asked.symbols.eos
-        return log_probs.masked_fill(early[:, None] & end, -math.inf)
+        early = (fewest[read.lines] > read.length).nonzero().squeeze(1)
+        return banned(log_probs, early, torch.full_like(early, asked.symbols.eos))
 
     return process
 
