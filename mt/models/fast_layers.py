@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from mt.models.slots import LayerPast
 from mt.nn.packed import Packing
-from mt.nn.places import Places, Positions
+from mt.nn.places import Places
 
 Norm = Callable[[Tensor], Tensor]
 
@@ -94,20 +94,14 @@ class Rows:
     groups: int
     width: int
     """K, of each head."""
-    kept: torch.dtype
-    """In which keys and values are kept, and multiplied."""
     places: Places
     """Where the positions stand, (W,), (1,) or (U, W)."""
 
     def cut(self, x: Tensor, heads: int) -> Tensor:
-        """`x` (M, P x H x K), which is P parts with H `heads` each: (P, U, H, W, K)."""
+        """`x` (M, P x H x K), which is P parts with H `heads` each: (P, U, H, W, K) float32."""
         count = self.sentences * self.positions
         own = x if count == self.total else x[:count]
-        return own.view(self.sentences, self.positions, -1, heads, self.width).permute(2, 0, 3, 1, 4)
-
-    def operand(self, x: Tensor) -> Tensor:
-        """`x` (U, G, ...) as products read it: (U x G, ...)."""
-        return x.to(self.kept, memory_format=torch.contiguous_format).flatten(0, 1).contiguous()
+        return own.float().view(self.sentences, self.positions, -1, heads, self.width).permute(2, 0, 3, 1, 4)
 
     def mask(self, mask: Tensor) -> Tensor:
         """What is added to the scores of all heads, of `mask` (U, W or 1, S): (U x G, H / G x W or 1, S)."""
@@ -119,10 +113,9 @@ class Rows:
 
         Answers (M, D), with zeros in the rows that mean nothing, and the weights (U, H, W, S) of the first block.
         """
-        query = self.operand(query).view(self.sentences * self.groups, -1, query.size(-1))
+        query = query.reshape(self.sentences * self.groups, -1, query.size(-1))
         scores = [torch.baddbmm(block.mask, query, block.key) for block in blocks]
-        weights = torch.cat(scores, -1) if len(blocks) > 1 else scores[0]
-        weights = weights.softmax(-1, dtype=torch.float32).to(self.kept)  # in bfloat16 it is slower
+        weights = (torch.cat(scores, -1) if len(blocks) > 1 else scores[0]).softmax(-1)
         parts = torch.split(weights, [score.size(-1) for score in scores], -1) if len(blocks) > 1 else (weights,)
         answers = torch.bmm(parts[0], blocks[0].value)
         for part, block in zip(parts[1:], blocks[1:], strict=True):
@@ -157,8 +150,7 @@ class _SelfAttention:
         both = None if bias is None else torch.cat((bias, rest.bias))
         self.query_key_value = packing(torch.cat((weight, rest.weight)), both)
         self.dim = len(weight)
-        self.positions: Positions = attention.positions
-        self.rotates = type(self.positions).rotate is not Positions.rotate
+        self.rotate = attention.positions.rotate
         self.out = packing(attention.out.weight, attention.out.bias)
         self.residual = _Residual(residual)
 
@@ -167,9 +159,7 @@ class _SelfAttention:
         projected = self.query_key_value(self.residual.before(x))
         (query,) = rows.cut(projected[:, : self.dim], rows.heads)
         key, value = rows.cut(projected[:, self.dim :], rows.groups)
-        if self.rotates:
-            query, key = (self.positions.rotate(x.float(), rows.places) for x in (query, key))
-        return query, key, value
+        return self.rotate(query, rows.places), self.rotate(key, rows.places), value
 
     def add(self, x: Tensor, answers: Tensor) -> Tensor:
         """`x` (M, D) with what was attended to."""
@@ -198,7 +188,7 @@ class FastEncoderLayer:
     def over(self, x: Tensor, rows: Rows, mask: Tensor) -> tuple[Tensor, Block]:
         """Of `x` (M, D), the source's positions, by `mask`: (M, D), and what was attended to."""
         query, key, value = self.attention.project(x, rows)
-        block = Block(rows.operand(key).transpose(1, 2), rows.operand(value), mask)
+        block = Block(key.flatten(0, 1).transpose(1, 2), value.flatten(0, 1), mask)
         answers, _ = rows.attend(query, block)
         return self.feed_forward(self.attention.add(x, answers)), block
 
@@ -223,7 +213,7 @@ class FastDecoderLayer:
     def project(self, memory: Tensor, rows: Rows) -> tuple[Tensor, Tensor]:
         """Of `memory` (M, D), whose positions are those of the source, keys (U x G, K, S) and values (U x G, S, K)."""
         keys, values = rows.cut(self.key_value(memory), rows.groups)
-        return rows.operand(keys.transpose(2, 3)), rows.operand(values)
+        return keys.transpose(2, 3).flatten(0, 1), values.flatten(0, 1)
 
     def step(self, x: Tensor, rows: Rows, past: LayerPast, mask: Tensor, source: Block) -> tuple[Tensor, Tensor]:
         """`x` (M, D) -> (M, D), and the weights (U, H, W, S) on `source`.

@@ -24,10 +24,6 @@ from mt.models.transformer import watched_layer
 from mt.nn.attend import WIDE
 from mt.nn.packed import PACKINGS, Packing, output_packing
 from mt.nn.places import Places
-from mt.nn.products import has_bf16_kernels
-
-MANY_PRODUCTS = 128
-"""So many small products at a time are faster in bfloat16, which takes longer to start."""
 
 
 class FastModel(ABC):
@@ -48,7 +44,6 @@ class FastModel(ABC):
         config = model.config
         self.heads, self.groups, self.width = config.heads, config.kv_heads or config.heads, config.dim // config.heads
         self.packing, self.output_packing = PACKINGS[precision], output_packing(precision)
-        self.low = torch.float32 if precision == "fp32" or not has_bf16_kernels() else torch.bfloat16
         self.layers = [self.layer(layer, self.packing) for layer in decoder.layers]
         self.norm = fast_norm(decoder.norm)
         self.output = self.output_packing(model.output.weight, model.output.bias)
@@ -59,13 +54,12 @@ class FastModel(ABC):
         """As `Seq2Seq`: encode `src` (B, S) with `src_mask` (B, S), in which no row is empty."""
         count, length = src.shape
         wide = max(WIDE - length, -length % 4)
-        kept = self.low if count * self.groups >= MANY_PRODUCTS else torch.float32
-        mask = torch.zeros(src.shape, dtype=kept).masked_fill_(~src_mask, NEVER)
+        mask = torch.zeros(src.shape).masked_fill_(~src_mask, NEVER)
         mask = F.pad(mask, (0, wide), value=NEVER)[:, None]
-        rows = self._rows(count, length + wide, Places.following(0, length + wide, src.device), kept)
+        rows = self._rows(count, length + wide, Places.following(0, length + wide, src.device))
         x = F.pad(self._embed_source(src), (0, 0, 0, wide)).flatten(0, 1)
         keys, values = zip(*self._read_source(F.pad(x, (0, 0, 0, rows.total - len(x))), rows, mask), strict=True)
-        past = Past.start(len(self.layers), count, self.groups, self.width, kept)
+        past = Past.start(len(self.layers), count, self.groups, self.width)
         looked = torch.zeros(count, length) if attention else None
         return FastState(0, past, FastSource(keys, values, mask, length), looked)
 
@@ -74,7 +68,7 @@ class FastModel(ABC):
         """As `Seq2Seq`: log-probabilities (N, V) float32 after reading `tokens` (N,), and the state after them."""
         state, count = state.with_room(), len(tokens)
         past, tokens = state.past.grown(), state.spread(tokens)
-        rows = self._rows(len(past.mask), past.width, self._places(state), past.mask.dtype)
+        rows = self._rows(len(past.mask), past.width, self._places(state))
         x = self._embed(F.pad(tokens, (0, rows.total - len(tokens))), rows)
         x, looked = self._read(x, rows, past, state.source)
         x = self.norm(state.gathered(x, self.output_packing.rounded(count, x.size(1))))
@@ -95,7 +89,7 @@ class FastModel(ABC):
 
     def _attention(self, weights: Tensor, state: FastState, count: int) -> Tensor:
         """The mean of the heads' `weights` (U, H, W, S'), for the `count` rows of `state`: (N, S)."""
-        return state.gathered(weights.float().mean(1).flatten(0, 1)[:, : state.source.length], count)
+        return state.gathered(weights.mean(1).flatten(0, 1)[:, : state.source.length], count)
 
     @abstractmethod
     def _embed_source(self, src: Tensor) -> Tensor:
@@ -113,9 +107,9 @@ class FastModel(ABC):
     def _embed(self, tokens: Tensor, rows: Rows) -> Tensor:
         """Vectors (M, D) of `tokens` (M,) in these rows."""
 
-    def _rows(self, sentences: int, positions: int, places: Places, kept: torch.dtype) -> Rows:
+    def _rows(self, sentences: int, positions: int, places: Places) -> Rows:
         total = self.packing.rounded(sentences * positions, self.heads * self.width)
-        return Rows(sentences, positions, total, self.heads, self.groups, self.width, kept, places)
+        return Rows(sentences, positions, total, self.heads, self.groups, self.width, places)
 
 
 class FastTransformer(FastModel):
@@ -171,12 +165,12 @@ class FastLanguageModel(FastModel):
 
     def _read_source(self, x: Tensor, rows: Rows, mask: Tensor) -> Sequence[tuple[Tensor, Tensor]]:
         if not self.full_prefix:
-            mask = mask + torch.full((rows.positions, rows.positions), NEVER, dtype=mask.dtype).triu_(1)
+            mask = mask + torch.full((rows.positions, rows.positions), NEVER).triu_(1)
         heads_mask, found = rows.mask(mask), []
         for layer in self.layers:
             assert isinstance(layer, FastEncoderLayer)
             x, block = layer.over(x, rows, heads_mask)
-            found.append((block.key.contiguous(), block.value))
+            found.append((block.key.contiguous(), block.value.contiguous()))
         return found
 
     def _places(self, state: FastState) -> Places:

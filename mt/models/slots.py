@@ -59,10 +59,10 @@ class Past:
     """(U, W, C): 0 at a row's own past, `NEVER` elsewhere."""
 
     @classmethod
-    def start(cls, layers: int, sentences: int, groups: int, width: int, dtype: torch.dtype) -> Past:
+    def start(cls, layers: int, sentences: int, groups: int, width: int) -> Past:
         """Of a row a sentence that has read nothing."""
-        data = torch.zeros(layers, 2, sentences, groups, WIDE, width, dtype=dtype)
-        return cls(Slots(data, 0), 0, torch.full((sentences, 1, WIDE), NEVER, dtype=dtype))
+        data = torch.zeros(layers, 2, sentences, groups, WIDE, width)
+        return cls(Slots(data, 0), 0, torch.full((sentences, 1, WIDE), NEVER))
 
     @property
     def width(self) -> int:
@@ -106,5 +106,5 @@ class Past:
         places = alive.int().argsort(dim=1, descending=True, stable=True)[:, :size]
         mask = self.mask.gather(2, places[:, None].expand(-1, self.width, -1))
         room = max(ROOM, self.width)
-        room += -(size + room) % 8  # products are faster, and kernels for them are few
+        room += -(size + room) % 8  # so products are faster
         return Past(self.slots.copy(sentences, places, room), size, F.pad(mask, (0, room), value=NEVER))

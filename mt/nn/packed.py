@@ -124,16 +124,20 @@ class PackedInt8:
             self._weight = torch.ops.quantized.linear_prepack(quantised, None if bias is None else bias.detach())
 
     @staticmethod
-    def rounded(count: int, width: int) -> int:  # noqa: ARG004
-        """As `Packing`: its kernels are for any number of rows."""
-        return count
+    def rounded(count: int, width: int) -> int:
+        """As `Packing`: fbgemm's kernels are for any number of rows."""
+        return count if _ENGINES[0] in torch.backends.quantized.supported_engines else few_sizes(count, width)
 
     def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
         """As `Packed`."""
         quantized = torch.ops.quantized
         product = quantized.linear_relu_dynamic.default if relu else quantized.linear_dynamic.default
-        out: Tensor = product(x.float(), self._weight)
+        out: Tensor = product(x, self._weight)
         return out
+
+
+_ENGINES = ("fbgemm", "onednn", "qnnpack")
+"""Of kernels for 8-bit products, the best first."""
 
 
 class _int8_engine:  # noqa: N801 - a context manager, read as a verb
@@ -142,7 +146,7 @@ class _int8_engine:  # noqa: N801 - a context manager, read as a verb
     def __enter__(self) -> None:
         self._before = torch.backends.quantized.engine
         there = torch.backends.quantized.supported_engines
-        names = [name for name in ("fbgemm", "onednn", "qnnpack") if name in there]
+        names = [name for name in _ENGINES if name in there]
         if not names:
             raise ConfigError(
                 "decode.precision int8: this PyTorch has no kernels for it; leave it at fp32, or set bf16."
