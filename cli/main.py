@@ -92,8 +92,8 @@ def mt(ctx: click.Context) -> None:
     \b
         mt run quickstart
 
-    Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed, 2
-    something to mend (one sentence says what), 130 interrupted, 143 terminated.
+    Results go to standard output, all else to standard error. Exit codes: 0 done, 1 a promised score was missed or
+    nobody reads on (a pipe), 2 something to mend (one sentence says what), 130 interrupted, 143 terminated.
     """
     place = Place.of()
     if place.size > 1 and ctx.invoked_subcommand not in _TOGETHER:

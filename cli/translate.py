@@ -12,6 +12,7 @@ import click
 
 from cli import options
 from cli.draw import draw
+from cli.together import device_of
 from mt.lines.formats import FORMATS
 from mt.lines.request import INPUTS, Request
 from mt.place import Place
@@ -144,7 +145,9 @@ def translate(
     ):
         if source is None and sys.stdin.isatty():
             click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
-        work = translate_stream(translator, text, out, how, interactive=interactive, place=place, wait=group.wait)
+        work = translate_stream(
+            translator, text, out, how, interactive=interactive, place=place, together=lambda found: group.sum(found)[0]
+        )
         draw(work, bars=target is not None or not sys.stdout.isatty())
 
 
@@ -160,10 +163,8 @@ def _answering(
     """What translates: this process, in which CTranslate2 has threads of its own, or several that share its threads."""
     import torch
 
-    from mt.device import pick_device
-
     several = workers > 1 and backend == "torch"
-    chosen = draw(pick_device("cpu" if several else device, threads, Place.of().process))
+    chosen = device_of("cpu" if several else device, threads, Place.of())
     each = max(1, torch.get_num_threads() // workers)
     if backend == "ctranslate2":
         from mt.export import load_exported

@@ -99,7 +99,7 @@ def translate_stream(
     *,
     interactive: bool = False,
     place: Place | None = None,
-    wait: Callable[[], object] = lambda: None,
+    together: Callable[[int], float] = float,
 ) -> Generator[Event, None, Translated]:
     """Translate lines, in their order; memory does not grow with them.
 
@@ -112,7 +112,7 @@ def translate_stream(
         style: how lines are read and translations written; None: plain text.
         interactive: answer each line of a stream by itself, as soon as it is there.
         place: which this process is of several that translate `source` into `target` together.
-        wait: returns when all of them have called it.
+        together: the sum of a number over all of them, when all have called it.
 
     Raises:
         DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); RunError:
@@ -126,7 +126,7 @@ def translate_stream(
         target, place = target.resolve(), place or Place()
         # The first process has the lock for all that were started together.
         with locked(target, "mt translate") if place.leads else nullcontext():
-            return (yield from _translate_to_file(translator, blocks, target, style, place, wait))
+            return (yield from _translate_to_file(translator, blocks, target, style, place, together))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
@@ -161,7 +161,7 @@ def _translate_to_file(
     target: Path,
     style: Style,
     place: Place,
-    wait: Callable[[], object],
+    together: Callable[[int], float],
 ) -> Generator[Event, None, Translated]:
     shards = Shards(target, _identity(translator, style))
     paths: list[Path] = []
@@ -188,10 +188,11 @@ def _translate_to_file(
         shards.write(todo.popleft(), answer)
         total.add(answer)
         yield Progress("translate", total.lines + found)
-    if found:
-        yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
-    wait()  # so the first notices who ends too soon, and nobody looks for shards only after they are gone
+    # Here the first process notices who ends too soon, and nobody looks for shards only after they are gone.
+    found = int(together(found))
     if place.leads:
+        if found:
+            yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
         total = yield from _join(shards, paths, target, place, before)
         if left := shards.remove(paths):
             yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")

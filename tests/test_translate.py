@@ -435,19 +435,25 @@ def test_a_process_that_comes_late_finds_its_share_done(tmp_path: Path, monkeypa
     finish(translate_stream(copier(), source, target, place=Place(1, 2)))
     waits, together = threading.Event(), threading.Barrier(2)
 
-    def wait() -> None:
-        waits.set()
-        together.wait()
+    events: list[Event] = []
 
-    first = threading.Thread(
-        target=lambda: finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=wait)), daemon=True
-    )
+    def work(rank: int, translator: Translator) -> None:
+        def sum_of_both(found: int) -> int:
+            waits.set()
+            together.wait()
+            return found + 1
+
+        place = Place(rank, 2)
+        finish(translate_stream(translator, source, target, place=place, together=sum_of_both), events.append)
+
+    first = threading.Thread(target=lambda: work(0, copier()), daemon=True)
     first.start()
     assert waits.wait(30)
     assert not target.exists()
     late = copier()
-    finish(translate_stream(late, source, target, place=Place(1, 2), wait=together.wait))
+    work(1, late)
     first.join()
+    assert [event.text for event in events if isinstance(event, Notice)] == ["1 line had been translated before."]
     assert copied(late).rows == []
     assert target.read_bytes().count(b"\n") == 3
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
@@ -459,14 +465,14 @@ def test_blocks_of_a_process_that_failed_are_not_waited_for(tmp_path: Path, monk
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\nb\n")
 
-    def gone() -> None:
+    def gone(_: int) -> float:
         raise RunError("gone")
 
     def heard(event: Event) -> None:
         assert not (isinstance(event, Progress) and event.label == "waiting for other processes")
 
     with pytest.raises(RunError, match="gone"):
-        finish(translate_stream(copier(), source, target, place=Place(0, 2), wait=gone), heard)
+        finish(translate_stream(copier(), source, target, place=Place(0, 2), together=gone), heard)
     assert not target.exists()
 
 

@@ -42,6 +42,7 @@ class StopRequest:
 
     def until_asked(self, work: Generator[Event, None, Result]) -> Generator[Event, None, Result | None]:
         """Run `work` to its result; or leave it where it is and return None as soon as somebody calls `ask`."""
+        self.heard = True  # a training may be resumed into such work
         try:
             while True:
                 self._leaving = True

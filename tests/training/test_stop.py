@@ -36,6 +36,14 @@ def test_work_that_nobody_stops_gives_its_result() -> None:
     assert finish(request.until_asked(Work(request).run())) == "done"
 
 
+def test_it_is_heard_as_soon_as_work_runs() -> None:
+    """A training may be resumed into a validation, before it has looked for the first time."""
+    request = StopRequest()
+    heard = [request.heard]
+    next(request.until_asked(Work(request).run()))
+    assert [*heard, request.heard] == [False, True]
+
+
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_work_is_left_where_it_is(at: int) -> None:
     request = StopRequest()
