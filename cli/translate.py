@@ -145,9 +145,7 @@ def translate(
     ):
         if source is None and sys.stdin.isatty():
             click.echo("Each line that you type is translated; Ctrl-D ends.", err=True)
-        work = translate_stream(
-            translator, text, out, how, interactive=interactive, place=place, together=lambda found: group.sum(found)[0]
-        )
+        work = translate_stream(translator, text, out, how, interactive=interactive, group=group)
         draw(work, bars=target is not None or not sys.stdout.isatty())
 
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections import deque
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase, UnsupportedOperation
@@ -34,6 +33,7 @@ from mt.shards import Shards
 from mt.text.files import Block, make_folder, read_blocks, read_json, sha256_of, write_aside, write_json
 from mt.text.folders import locked
 from mt.text.streams import PAUSE, arriving_blocks, is_file, opened
+from mt.training.distributed import ALONE, Group
 from mt.translator import Translation, Translator, load, weights_file
 from mt.workers import Workers
 
@@ -98,8 +98,7 @@ def translate_stream(
     style: Style | None = None,
     *,
     interactive: bool = False,
-    place: Place | None = None,
-    together: Callable[[int], float] = float,
+    group: Group = ALONE,
 ) -> Generator[Event, None, Translated]:
     """Translate lines, in their order; memory does not grow with them.
 
@@ -111,8 +110,7 @@ def translate_stream(
             the same call goes on from there; or a stream, pipe or device, flushed after each block.
         style: how lines are read and translations written; None: plain text.
         interactive: answer each line of a stream by itself, as soon as it is there.
-        place: which this process is of several that translate `source` into `target` together.
-        together: the sum of a number over all of them, when all have called it.
+        group: the processes that translate `source` into `target` together.
 
     Raises:
         DataError: `check_paths`, or a line cannot be read (all lines before that one were translated); RunError:
@@ -123,10 +121,10 @@ def translate_stream(
     waits = is_file(target) or isinstance(translator, Workers)
     blocks = _blocks(source, 1 if interactive else translator.block_lines, waits)
     if isinstance(target, Path) and is_file(target):
-        target, place = target.resolve(), place or Place()
+        target = target.resolve()
         # The first process has the lock for all that were started together.
-        with locked(target, "mt translate") if place.leads else nullcontext():
-            return (yield from _translate_to_file(translator, blocks, target, style, place, together))
+        with locked(target, "mt translate") if group.leads else nullcontext():
+            return (yield from _translate_to_file(translator, blocks, target, style, group))
     with opened(target) as file:
         return (yield from _translate_to_stream(translator, blocks, file, style))
 
@@ -156,13 +154,9 @@ def _translate_to_stream(
 
 
 def _translate_to_file(
-    translator: Answering,
-    blocks: Iterable[Block],
-    target: Path,
-    style: Style,
-    place: Place,
-    together: Callable[[int], float],
+    translator: Answering, blocks: Iterable[Block], target: Path, style: Style, group: Group
 ) -> Generator[Event, None, Translated]:
+    place = Place(group.rank, group.size)
     shards = Shards(target, _identity(translator, style))
     paths: list[Path] = []
     todo: deque[Path] = deque()
@@ -189,11 +183,11 @@ def _translate_to_file(
         total.add(answer)
         yield Progress("translate", total.lines + found)
     # Here the first process notices who ends too soon, and nobody looks for shards only after they are gone.
-    found = int(together(found))
-    if place.leads:
+    found = int(group.sum(found)[0])
+    if group.leads:
         if found:
             yield Notice(f"{found} {plural(found, 'line')} had been translated before.")
-        total = yield from _join(shards, paths, target, place, before)
+        total = yield from _join(shards, paths, target, before)
         if left := shards.remove(paths):
             yield Notice(f"{shards.folder} keeps {left} {plural(left, 'block')} of other lines or settings.")
         yield from total.summary()
@@ -201,20 +195,17 @@ def _translate_to_file(
 
 
 def _join(
-    shards: Shards, paths: Sequence[Path], target: Path, place: Place, before: Container[Path]
+    shards: Shards, paths: Sequence[Path], target: Path, before: Container[Path]
 ) -> Generator[Event, None, _Total]:
-    """Write `target` of its shards, those that other processes have still to make included.
+    """Write `target` of its shards, which all have been made.
 
     What was to be said of those that were there `before` this call is said again.
     """
     total = _Total()
     with write_aside(target) as file:
-        for done, path in enumerate(paths):
-            while not path.exists():
-                if place.has(done):
-                    raise RunError(f"{path} was deleted by somebody before {target} was whole; run the same again.")
-                yield Progress("waiting for other processes", done, len(paths), unit="blocks")
-                time.sleep(0.1)
+        for path in paths:
+            if not path.exists():
+                raise RunError(f"{path} was deleted by somebody before {target} was whole; run the same again.")
             answer = shards.read(path)
             yield from map(Notice, answer.notices if path in before else ())
             file.write(answer.data)

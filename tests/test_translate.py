@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,10 @@ from mt.data.config import DataConfig, ParallelText, TestSet
 from mt.errors import DataError, RunError
 from mt.events import Event, Notice, Progress, finish
 from mt.lines.formats import FORMATS
-from mt.place import Place
 from mt.recipe import Recipe
 from mt.search.config import DecodeConfig
 from mt.text.files import read_json, sha256_of
+from mt.training.distributed import Group
 from mt.translate import Request, Style, Translated, Translator, check_paths, translate_stream, translate_tests
 from mt.translator import load
 from tests.translators import copied, copier, run_folder, untrained
@@ -404,6 +404,16 @@ def test_what_is_left_of_other_settings_stays_and_is_told_of(tmp_path: Path, mon
     assert not part.exists()
 
 
+class One(Group):
+    """One of several processes; what it does where all wait for one another is `sums`."""
+
+    def __init__(self, rank: int, size: int, sums: Callable[[float], float] = float) -> None:
+        self.rank, self.size, self.sums = rank, size, sums
+
+    def sum(self, *values: float) -> list[float]:
+        return list(map(self.sums, values))
+
+
 def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each does its blocks; the first joins them; whatever one of them left undone is made by a later call."""
     monkeypatch.setattr("mt.translator.WINDOW", 1)
@@ -411,8 +421,8 @@ def test_several_processes_share_a_file(tmp_path: Path, monkeypatch: pytest.Monk
     finish(translate_stream(copier(), tmp_path / "in", tmp_path / "whole"))
 
     def work(rank: int, world: int, translator: Translator) -> Translated:
-        place = Place(rank, world)
-        return finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", place=place))
+        group = One(rank, world)
+        return finish(translate_stream(translator, tmp_path / "in", tmp_path / "out", group=group))
 
     assert work(1, 2, copier()) == Translated(2, 0)
     assert not (tmp_path / "out").exists()
@@ -432,19 +442,19 @@ def test_a_process_that_comes_late_finds_its_share_done(tmp_path: Path, monkeypa
     monkeypatch.setattr("mt.translator.WINDOW", 1)
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\nb\nc\n")
-    finish(translate_stream(copier(), source, target, place=Place(1, 2)))
+    finish(translate_stream(copier(), source, target, group=One(1, 2)))
     waits, together = threading.Event(), threading.Barrier(2)
 
     events: list[Event] = []
 
     def work(rank: int, translator: Translator) -> None:
-        def sum_of_both(found: int) -> int:
+        def sum_of_both(found: float) -> float:
             waits.set()
             together.wait()
             return found + 1
 
-        place = Place(rank, 2)
-        finish(translate_stream(translator, source, target, place=place, together=sum_of_both), events.append)
+        group = One(rank, 2, sum_of_both)
+        finish(translate_stream(translator, source, target, group=group), events.append)
 
     first = threading.Thread(target=lambda: work(0, copier()), daemon=True)
     first.start()
@@ -465,14 +475,14 @@ def test_blocks_of_a_process_that_failed_are_not_waited_for(tmp_path: Path, monk
     source, target = tmp_path / "in", tmp_path / "out"
     source.write_bytes(b"a\nb\n")
 
-    def gone(_: int) -> float:
+    def gone(_: float) -> float:
         raise RunError("gone")
 
     def heard(event: Event) -> None:
         assert not (isinstance(event, Progress) and event.label == "waiting for other processes")
 
     with pytest.raises(RunError, match="gone"):
-        finish(translate_stream(copier(), source, target, place=Place(0, 2), together=gone), heard)
+        finish(translate_stream(copier(), source, target, group=One(0, 2, gone)), heard)
     assert not target.exists()
 
 

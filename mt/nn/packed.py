@@ -17,8 +17,10 @@ from mt.errors import ConfigError
 from mt.nn.products import has_bf16_kernels, padded
 
 FEW_ROWS = 32
-MANY_NUMBERS = 2**16
 SMALL_WEIGHT = 2**17
+"""Numbers of a weight below which so few rows are MKL's."""
+MANY_NUMBERS = 2**16
+"""Numbers of all rows from which on one row more takes as long as a kernel costs in a search."""
 
 
 def few_sizes(count: int, width: int) -> int:
